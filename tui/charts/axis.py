@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from remote.format import duration
@@ -24,8 +24,7 @@ Tick = tuple[float, str]
 """A value and its label."""
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """A range of values. The axis is logarithmic with `log`, and then both ends are over 0."""
 
     low: float

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from tui.charts.axis import TINY
 from tui.charts.raster import DotColumns, DotPicture, blank_picture, mean_of_groups
@@ -22,8 +22,7 @@ ROW_FACTORS = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 """A row of cells stands for one of these times a power of ten."""
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """The rows of cells in which the bars of a curve stand."""
 
     curve: int

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from msgspec import structs
+from msgspec import Struct, structs
 
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
@@ -23,8 +21,7 @@ MAX_CURVES = 32
 """Curves that are drawn at once: more cannot be told apart, and take too long."""
 
 
-@dataclass(frozen=True)
-class ChartLine:
+class ChartLine(Struct, frozen=True):
     """The points of one series of one rank or host, or of all of them."""
 
     series: str

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import ClassVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -40,8 +41,7 @@ LOG_RATIO = 30.0
 """A course whose greatest value is so many times its least is drawn by logarithms."""
 
 
-@dataclass(frozen=True)
-class ListedChart:
+class ListedChart(Struct, frozen=True):
     """A chart in the list."""
 
     kind: ChartKind
@@ -59,8 +59,7 @@ class ChartUse(Enum):
     RESET = "reset"
 
 
-@dataclass(frozen=True)
-class ChartPick:
+class ChartPick(Struct, frozen=True):
     """What was chosen."""
 
     use: ChartUse

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from tui.charts.axis import Axis
 
@@ -39,8 +39,7 @@ class CurveMode(Enum):
     """One rank or host against the mean."""
 
 
-@dataclass(frozen=True)
-class ChartView:
+class ChartView(Struct, frozen=True):
     """What one sees of a chart. Methods return changed views.
 
     Where they take `x_range`, it is that of all curves.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.run.run_state import RunState
 from remote.run.series.definitions import METRIC, SERIES, Scope, Unit, metric_id
 
 
-@dataclass(frozen=True)
-class ChartKind:
+class ChartKind(Struct, frozen=True):
     """One chart that can be chosen."""
 
     id: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 Segments = tuple[tuple[str, int], ...]
 """Texts beside each other with the numbers of their inks, or -1 for that of an axis."""
@@ -17,8 +18,7 @@ MAX_SHARE_OF_NAMES = 1 / 4
 """The shares of a chart that names may take, with and without values."""
 
 
-@dataclass(frozen=True)
-class EndName:
+class EndName(Struct, frozen=True):
     """A name and the height at which it is to stand."""
 
     name: str
@@ -32,8 +32,7 @@ class EndName:
         return f"{self.name} {self.value}".strip() if has_value else self.name
 
 
-@dataclass(frozen=True)
-class Margin:
+class Margin(Struct, frozen=True):
     """A segment of each row at the right of a picture."""
 
     rows: tuple[Segments, ...] = ()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from remote.metrics.points import Points, evaluation_points, training_points
 from remote.metrics.run import RunFigures
@@ -27,8 +27,7 @@ MAX_RUNS_WITH_STEPS = 2
 """Runs of which the single steps are drawn behind the average."""
 
 
-@dataclass(frozen=True)
-class CompareMeasure:
+class CompareMeasure(Struct, frozen=True):
     """A metric by which runs are compared."""
 
     title: str

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import warnings
-from dataclasses import replace
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from msgspec import structs
 
 from tui.charts.axis import bound
 from tui.charts.drawing import Drawing
@@ -62,7 +62,7 @@ def _draw_chart(axes: Axes, drawing: Drawing, kind: ChartKind, run: str) -> None
             _draw_curve(axes, curve, drawing)
     window = options.window or drawing.x_range
     # As if not live: that axis is rounded to columns of dots, of which a picture has none.
-    limits = picture_axes(drawing.curves, replace(options, window=window, growing=False))
+    limits = picture_axes(drawing.curves, structs.replace(options, window=window, growing=False))
     if limits:
         x_axis, y_axis = limits
         axes.set_xlim(x_axis.low, x_axis.high)

@@ -6,9 +6,10 @@ Knows no colours and no terminal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.run.series.definitions import Unit
 from tui.charts import axis
@@ -34,8 +35,7 @@ PICTURE_TICKS = 6
 """The axes of a picture end as those with so many ticks."""
 
 
-@dataclass(frozen=True)
-class PlotOptions:
+class PlotOptions(Struct, frozen=True):
     """How curves are drawn."""
 
     along: str
@@ -70,8 +70,7 @@ class PlotOptions:
     """The x of a sign on the main curve that something went wrong there."""
 
 
-@dataclass(frozen=True)
-class PlotFrame:
+class PlotFrame(Struct, frozen=True):
     """A drawn chart with its labels."""
 
     picture: DotPicture

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from remote.run.series.definitions import Unit
 from tui.charts import raster
@@ -27,8 +28,7 @@ from tui.charts.units import format_tick, format_value
 from tui.kit import palette
 
 
-@dataclass(frozen=True)
-class LinePlot:
+class LinePlot(Struct, frozen=True):
     """Curves as lines over each other."""
 
     curves: Sequence[Curve]
@@ -85,8 +85,7 @@ class LinePlot:
             put_step_sign(picture, main_curves[-1], self.alarm, sign, ALARM_COLOUR, x_axis)
 
 
-@dataclass(frozen=True)
-class BarPlot:
+class BarPlot(Struct, frozen=True):
     """Curves as bars, each in a lane of its own. All lanes have the same scale."""
 
     curves: Sequence[Curve]

@@ -10,9 +10,9 @@ What is drawn can be read back: a line is off by a dot at most, the edge of a ba
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tui.charts.axis import TINY, Axis, bound
@@ -35,8 +35,7 @@ FAINT = 1000
 """Added to the colour of a curve that stands behind the others."""
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """Points in order of x, in four arrays of one length."""
 
     label: str
@@ -73,8 +72,7 @@ class Curve:
         return DASHES[1 if is_dashed(self.colour) else self.dash % len(DASHES)]
 
 
-@dataclass(frozen=True)
-class DotColumns:
+class DotColumns(Struct, frozen=True):
     """A curve as one value per column of dots, or NaN.
 
     Between columns with points, straight lines join the values.
@@ -89,8 +87,7 @@ class DotColumns:
     """See `Curve.gap_distance`."""
 
 
-@dataclass(frozen=True)
-class DotPicture:
+class DotPicture(Struct, frozen=True):
     """A drawn chart as arrays of height x width cells."""
 
     curve: Cells

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from remote.run.series.definitions import Unit
 from tui.charts.axis import (
@@ -40,8 +41,7 @@ MIN_USED_SHARE = 0.4
 """A log scale of which values use less is a linear one."""
 
 
-@dataclass(frozen=True)
-class RowScale:
+class RowScale(Struct, frozen=True):
     """An axis and its ticks."""
 
     axis: Axis
@@ -49,8 +49,7 @@ class RowScale:
     """The rows of the ticks, counted from the top, and their texts."""
 
 
-@dataclass(frozen=True)
-class _Candidate:
+class _Candidate(Struct, frozen=True):
     """A scale that might be taken. Positions count rows from the tick 0 on."""
 
     row_size: float

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+from msgspec import structs
 
 from tui.charts.plot_frame import PlotOptions, make_frame
 from tui.charts.raster import Cells, Curve
@@ -20,7 +20,7 @@ def plot_as_text(
 
     The label of each curve stands where it ends, so that curves can be told apart without colours.
     """
-    frame = make_frame(curves, replace(options, named=True), width, height)
+    frame = make_frame(curves, structs.replace(options, named=True), width, height)
     if frame is None:
         return []
     picture = frame.picture

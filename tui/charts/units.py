@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
-from remote.format import number, short_size, step_time
+from msgspec import structs
+
+from remote.format import number, rate, short_size, step_time
 from remote.run.series.definitions import Unit
 from tui.charts.axis import Axis, Tick, number_ticks, tick_label
 
@@ -22,6 +23,8 @@ def format_value(value: float, unit: Unit) -> str:
         return f"{text}/s" if unit is Unit.BYTES_PER_SECOND else text
     if unit is Unit.SHARE:
         return f"{number(value)}%"
+    if unit is Unit.PER_SECOND:
+        return rate(value)
     return number(value)
 
 
@@ -44,6 +47,6 @@ def format_tick(value: float, unit: Unit) -> str:
 def value_ticks(axis: Axis, max_count: int, unit: Unit) -> list[Tick]:
     """Return at most about `max_count` ticks at round numbers of a unit, with its name."""
     scale, name = axis_scale(max(abs(axis.low), abs(axis.high)), unit)
-    scaled = replace(axis, low=axis.low / scale, high=axis.high / scale)
+    scaled = structs.replace(axis, low=axis.low / scale, high=axis.high / scale)
     ticks = number_ticks(scaled, max_count)
     return [(value * scale, text + name if value else "0") for value, text in ticks]

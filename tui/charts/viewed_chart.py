@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+from msgspec import Struct, structs
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -32,8 +33,7 @@ WHEEL_ZOOM = 1.25
 """How many times closer a turn of the mouse wheel goes."""
 
 
-@dataclass(frozen=True)
-class _Drag:
+class _Drag(Struct, frozen=True):
     """A drag of the mouse, as it began."""
 
     screen_x: int
@@ -118,24 +118,24 @@ class ViewedChart(Panel):
         axis = self._plot.x_axis
         if axis and self._drawing:
             cursor = next_cursor(self._drawing, self.view, axis, direction)
-            self.set_view(replace(self.view, cursor=cursor))
+            self.set_view(structs.replace(self.view, cursor=cursor))
 
     def action_x_axis(self) -> None:
         self.set_view(self.view.next_axis())
 
     def action_log_x(self) -> None:
-        self.set_view(replace(self.view.whole(), log_x=not self.view.log_x))
+        self.set_view(structs.replace(self.view.whole(), log_x=not self.view.log_x))
 
     def action_log_y(self) -> None:
         if self._drawing:
-            self.set_view(replace(self.view, log_y=not self._drawing.options.log_y))
+            self.set_view(structs.replace(self.view, log_y=not self._drawing.options.log_y))
 
     def action_smooth(self, change: int) -> None:
         if self._drawing:
             self.set_view(self.view.smoothed(change, self._drawing.smoothing))
 
     def action_marks(self) -> None:
-        self.set_view(replace(self.view, marks=not self.view.marks))
+        self.set_view(structs.replace(self.view, marks=not self.view.marks))
 
     def action_band(self) -> None:
         if self._run and not self.kind.stacked:
@@ -196,7 +196,7 @@ class ViewedChart(Panel):
         is_click = int(event.screen_x) == drag.screen_x
         if is_click:
             x = self._plot.x_at(drag.screen_x - self._plot.region.x)
-            self.set_view(replace(self.view, cursor=x))
+            self.set_view(structs.replace(self.view, cursor=x))
 
 
 def _seconds_until_ready(rank: RankState) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from remote.run.series import marks as run_marks
 from tui.charts import axis
@@ -43,8 +44,7 @@ its name alone."""
 GAP = "  "
 
 
-@dataclass(frozen=True)
-class MarkRow:
+class MarkRow(Struct, frozen=True):
     """A row with the letters of marks, and what they stand for."""
 
     text: str

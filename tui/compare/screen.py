@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, VerticalScroll
@@ -124,7 +124,7 @@ class CompareScreen(Screen[None]):
         runs = [compared.run for compared in self._compared]
         curves = self._measure.curves(runs, clock=self._by_time, smoothed=True)
         is_log = self._measure.is_log(curves) if self._log_y is None else self._log_y
-        options = replace(OVER_TIME if self._by_time else OVER_STEPS, log_y=is_log)
+        options = structs.replace(OVER_TIME if self._by_time else OVER_STEPS, log_y=is_log)
         self.query_one(Chart).draw(curves, options=options)
         self.query_one("#charts").border_title = self._chart_title(is_log)
         self._draw_verdict()

@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.strip import Strip
 
 from remote.run.run_state import RunState
+from remote.run.state.rank_state import RankState
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.panel import Panel
@@ -115,43 +116,47 @@ class RankMapPanel(Panel):
         self._is_of_step = False
         self._steady_order = SteadyOrder()
         self._drawn: tuple[object, ...] = ()
+        self._time_lines: list[MapLine] = []
 
     def compose(self) -> ComposeResult:
         yield MapLines()
 
     def show(self, run: RunState) -> None:
-        """Draw it, but not at each tick."""
+        """Draw the step at each tick, as the table of ranks has its figures, too; what was before
+        only now and then."""
         map_lines = self.query_one(MapLines)
-        inputs = (run, self._is_of_step, map_lines.size, run.phase)
-        self._tick += 1
-        if inputs == self._drawn and self._tick % TICKS_PER_DRAWING:
-            return
-        self._drawn = inputs
-        height = map_lines.size.height
-        ranks = sort_ranks(run.ranks, run, self._steady_order.now(run), 0)[:height]
+        size = map_lines.size
+        ranks = sort_ranks(run.ranks, run, self._steady_order.now(run), 0)[: size.height]
         names_width = name_width(ranks, run)
-        width = map_lines.size.width - names_width
-        step_lines = over_step(ranks, run, width - VALUE_WIDTH)
+        step_lines = over_step(ranks, run, size.width - names_width - VALUE_WIDTH)
         if self._is_of_step:
             self.title = "one step by rank"
             map_lines.fill(step_lines, names_width)
             self.caption(phase_legend())
             return
         self.title = "ranks over time"
-        if has_differed(run):
-            time_lines = over_time(ranks, run, busy_figure(run), width)
-            self.caption(lateness_scale())
-        else:
-            time_lines = [MapLine(TableCell(ALL_ALIKE, "table--dim"))]
-            self.caption()
+        self._tick += 1
+        inputs = (run, size, run.phase, [rank.rank for rank in ranks])
+        if inputs != self._drawn or self._tick % TICKS_PER_DRAWING == 0:
+            self._drawn = inputs
+            self._time_lines = _time_lines(ranks, run, size.width - names_width)
+        self.caption(lateness_scale() if has_differed(run) else "")
+        lines = list(self._time_lines)
         # With room for both, the step stands below.
-        if height > len(time_lines) + len(step_lines):
-            time_lines += [step_heading(), *step_lines]
-        map_lines.fill(time_lines, names_width)
+        if size.height > len(lines) + len(step_lines):
+            lines += [step_heading(), *step_lines]
+        map_lines.fill(lines, names_width)
 
     def action_one_step(self) -> None:
         """Show one step of each rank, or all steps."""
         self._is_of_step = not self._is_of_step
+
+
+def _time_lines(ranks: Sequence[RankState], run: RunState, width: int) -> list[MapLine]:
+    """Return the ranks over time, or a line that says why they are left out."""
+    if has_differed(run):
+        return over_time(ranks, run, busy_figure(run), width)
+    return [MapLine(TableCell(ALL_ALIKE, "table--dim"))]
 
 
 def busy_figure(run: RunState) -> str:

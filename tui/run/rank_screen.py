@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import replace
 from typing import ClassVar
 
+from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
@@ -168,7 +168,7 @@ class RankScreen(Screen[None], LiveScreen):
             # Before its first value, a series has no rows.
             rank_row = curve_rows.index(self._rank) if curve_rows else 0
             # An equal view is not set: each that is set causes another tick.
-            chart.set_view(replace(chart.view, mode=CurveMode.ONE, one=rank_row))
+            chart.set_view(structs.replace(chart.view, mode=CurveMode.ONE, one=rank_row))
             chart.show(run)
 
     def _show_stack(self, rank: RankState, run: RunState, now: float) -> None:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from remote.format import duration
 from remote.plan.plan import LOG_FILES
@@ -26,8 +27,7 @@ FEW_CORES = 0.8
 """The share of the cores of the median host below which they are why a host is late."""
 
 
-@dataclass(frozen=True)
-class StartStage:
+class StartStage(Struct, frozen=True):
     """A part of the start: what is done, and for how many seconds usually."""
 
     title: str
@@ -58,8 +58,7 @@ _SCRIPT_STAGES = (
 )
 
 
-@dataclass(frozen=True)
-class HostStart:
+class HostStart(Struct, frozen=True):
     """How far a host is: `stage` is the number of the one that it is in, or of all stages once its
     ranks are ready for the first step."""
 
@@ -69,8 +68,7 @@ class HostStart:
     """Of each stage that is known: how long it took or, of the present one, takes so far."""
 
 
-@dataclass(frozen=True)
-class StartSummary:
+class StartSummary(Struct, frozen=True):
     """What the start waits for, what is usual, and whether it takes longer than that."""
 
     text: str

@@ -9,10 +9,10 @@ import math
 import pickle
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+from msgspec import structs
 from rich.console import Console
 
 from remote.metrics.gather import RunCollector
@@ -234,7 +234,7 @@ class Show:
                 case 2:
                     view = view.followed(axis, ends)
                 case _:
-                    view = replace(view, cursor=values.next_cursor(drawn, view, axis, 1))
+                    view = structs.replace(view, cursor=values.next_cursor(drawn, view, axis, 1))
 
 
 def _taken(stream: io.StringIO) -> str:

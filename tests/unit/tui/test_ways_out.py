@@ -30,6 +30,7 @@ FINAL = (
     "previous-run",
     "retry",
     "keep-layout",
+    "take-checked",
     "reset-charts",
 )
 """Actions that end, start or change runs, or that answer a dialog."""

@@ -10,6 +10,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from remote.format import step_time
+from remote.run.findings.rates import rank_means
 from remote.run.run_state import RunState
 from remote.run.state.rank_state import RankState
 from remote.sanitise import plain
@@ -141,11 +142,16 @@ def _runs_of(levels: Sequence[int], *, is_marked: bool) -> tuple[TableCell, ...]
 
 
 def over_step(ranks: Sequence[RankState], run: RunState, width: int) -> list[MapLine]:
-    """Return what each rank does in a step, all on one axis: the means of the last steps."""
-    seconds_of_ranks = [[_mean_seconds(rank, phase) for phase in PHASES] for rank in ranks]
+    """Return what each rank does in a step, all on one axis: the means that the table has."""
+    means_of_ranks = [rank_means(rank) for rank in ranks]
+    seconds_of_ranks = [
+        [_finite(getattr(means, phase)) for phase in PHASES] for means in means_of_ranks
+    ]
     longest = max(map(sum, seconds_of_ranks), default=0.0)
     lines = []
-    for name, rank_seconds in zip(rank_names(ranks, run), seconds_of_ranks, strict=True):
+    for name, means, rank_seconds in zip(
+        rank_names(ranks, run), means_of_ranks, seconds_of_ranks, strict=True
+    ):
         cells: list[TableCell] = []
         end = 0
         passed = 0.0
@@ -157,7 +163,7 @@ def over_step(ranks: Sequence[RankState], run: RunState, width: int) -> list[Map
             )
             cells.append(TableCell(palette.sign(phase) * (new_end - end), f"table--{phase}"))
             end = new_end
-        lines.append(MapLine(name, tuple(cells), TableCell(step_time(sum(rank_seconds)))))
+        lines.append(MapLine(name, tuple(cells), TableCell(step_time(means.seconds))))
     return lines
 
 
@@ -170,7 +176,6 @@ def step_heading() -> MapLine:
     return MapLine(TableCell("one step", "table--head"), value=TableCell(text, parts=tuple(parts)))
 
 
-def _mean_seconds(rank: RankState, phase: str) -> float:
-    """Return the mean time of a phase; 0 where it is not known, or no time that a step can take."""
-    seconds = rank.pace.mean(phase)
+def _finite(seconds: float) -> float:
+    """Return the time of a phase; 0 where it is not known, or no time that a step can take."""
     return seconds if math.isfinite(seconds) and seconds > 0 else 0.0

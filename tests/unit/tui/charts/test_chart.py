@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from msgspec import structs
 from textual.app import App, ComposeResult
 from textual.events import Resize
 
@@ -95,7 +95,7 @@ def test_curves_that_meet_take_turns() -> None:
 
 
 def test_the_line_of_tests_has_only_the_cells_of_its_own() -> None:
-    tests = replace(curve([1, 1, 1, 3], TEST), band=False, signed=(3,))
+    tests = structs.replace(curve([1, 1, 1, 3], TEST), band=False, signed=(3,))
     found = make_frame([curve([1, 1, 1, 1], LINE), tests], STEPS, 60, 8)
     assert found
     is_shared = found.picture.count == 2
@@ -105,7 +105,7 @@ def test_the_line_of_tests_has_only_the_cells_of_its_own() -> None:
 
 def test_a_rounding_error_is_no_peak() -> None:
     values = [50.0, 100.0, 100.0 + 1e-11]
-    options = replace(STEPS, window=(1.0, 3.0), unit=Unit.SHARE)
+    options = structs.replace(STEPS, window=(1.0, 3.0), unit=Unit.SHARE)
     found = make_frame([curve(values)], options, 60, 8)
     assert found
     assert "▲" not in "".join(found.picture.characters(0))
@@ -170,9 +170,9 @@ def test_a_mark_beyond_the_axis_is_not_drawn() -> None:
 def test_a_sign_where_a_run_went_wrong_stands_on_its_curve() -> None:
     for height in (3, 8, 20):
         values = [1.0, 1.0, 1.0, *np.geomspace(3, 900, 30)]
-        options = replace(STEPS, alarm=10.0, log_y=True)
+        options = structs.replace(STEPS, alarm=10.0, log_y=True)
         found = make_frame([curve(values)], options, 60, height)
-        without = make_frame([curve(values)], replace(options, alarm=None), 60, height)
+        without = make_frame([curve(values)], structs.replace(options, alarm=None), 60, height)
         assert found
         assert without
         (cell,) = np.argwhere(found.picture.sign == ord("▲")).tolist()
@@ -228,7 +228,7 @@ def test_a_short_log_axis_has_ticks_that_tell_its_scale() -> None:
 
 
 def test_what_is_not_positive_has_no_place_on_a_log_axis() -> None:
-    log = replace(STEPS, log_y=True)
+    log = structs.replace(STEPS, log_y=True)
     assert make_frame([curve([-1, 0, -3])], log, 40, 10) is None
     found = make_frame([curve([-1, 0, 3, 4])], log, 40, 10)
     assert drawn(found)
@@ -283,7 +283,7 @@ def test_no_size_and_no_values_break_it(seed: int) -> None:
             curves.append(Curve(str(colour), colour, x, values, values, values))
         for log in (False, True):
             for look in (STEPS, PlotOptions("time", clock=True, from_zero=True)):
-                found = make_frame(curves, replace(look, log_y=log), width, height)
+                found = make_frame(curves, structs.replace(look, log_y=log), width, height)
                 if found is not None:
                     assert found.num_rows == height
                     assert found.width == width
@@ -386,7 +386,7 @@ async def test_a_chart_lives_through_any_sequence_of_sizes() -> None:
                     curve([chance.gauss(0, 1) for _ in range(chance.randrange(0, 50))], colour)
                     for colour in range(3)
                 ],
-                options=replace(chart.options, log_y=chance.random() < 0.5),
+                options=structs.replace(chart.options, log_y=chance.random() < 0.5),
             )
             await pilot.pause()
             for row in range(chart.size.height):

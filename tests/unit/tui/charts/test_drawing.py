@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 from textual.app import ComposeResult
 
 from remote import format
@@ -92,7 +93,7 @@ def texts_at_right(frame: PlotFrame) -> list[str]:
 def test_the_names_of_several_curves_stand_at_their_ends_so_that_no_colour_is_needed() -> None:
     def names(view: ChartView, ranks: int = 4, width: int = 60) -> set[str]:
         drawn = draw(trained(ranks=ranks), view=view)
-        made = make_frame(drawn.curves, replace(drawn.options, warm=None), width, 20)
+        made = make_frame(drawn.curves, structs.replace(drawn.options, warm=None), width, 20)
         assert made
         assert not made.picture.sign.any(), "no name covers a curve"
         return set(" ".join(texts_at_right(made)).split())
@@ -447,7 +448,7 @@ def test_the_cursor_tells_the_mean_and_who_has_the_least_and_the_greatest() -> N
     view = ChartView(cursor=10.2, smoothing=0.0)
     told = values.cursor_text(draw(state, view=view), LOSS, view)
     assert told == "step 10  mean 0.310  min 0.290 (rank 2)  max 0.350 (rank 3)"
-    each = replace(view, mode=CurveMode.EACH)
+    each = structs.replace(view, mode=CurveMode.EACH)
     told = values.cursor_text(draw(state, view=each), LOSS, each)
     assert told == "step 10  0 0.300  1 0.300  2 0.290  3 0.350"
     told = values.cursor_text(draw(state, PHASES, view), PHASES, view)
@@ -475,7 +476,7 @@ def test_the_cursor_goes_from_point_to_point() -> None:
     view = ChartView()
     at = []
     for by in (-1, -1, -1, 1, 1, 1):
-        view = replace(view, cursor=values.next_cursor(drawn, view, axis, by))
+        view = structs.replace(view, cursor=values.next_cursor(drawn, view, axis, by))
         at.append(view.cursor)
     assert at == [60, 59, 58, 59, 60, 60]
     assert values.next_cursor(draw(RunState(plan(1))), ChartView(), axis, 1) is None
@@ -630,7 +631,7 @@ def test_a_reset_brings_back_the_standard_charts_and_forgets_what_was_kept(tmp_p
     file = tmp_path / "charts.json"
     deck = Deck(plan(2), 3, file)
     deck.put(1, ACCURACY, available(trained()))
-    deck.set_view(LOSS, replace(deck.view(LOSS), log_y=True))
+    deck.set_view(LOSS, structs.replace(deck.view(LOSS), log_y=True))
     deck.keep()
     deck.reset()
     for standard in (deck, Deck(plan(2), 3, file)):
@@ -697,7 +698,7 @@ def test_no_values_and_no_view_break_a_chart(seed: int) -> None:
         drawn = make_drawing(state, kind, view)
         values.heading(drawn, kind, view, dice.randrange(80))
         for width, height in ((1, 1), (3, 2), (40, 10), (300, 100)):
-            options = replace(drawn.options, log_y=dice.random() < 0.5 and not kind.stacked)
+            options = structs.replace(drawn.options, log_y=dice.random() < 0.5 and not kind.stacked)
             found = make_frame(drawn.curves, options, width, height, drawn.marks)
             if found:
                 assert found.width == width

@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from textual import events
 from textual.pilot import Pilot
 
@@ -222,7 +223,7 @@ async def test_before_a_restart_on_fewer_hosts_all_ranks_are_read_again(tmp_path
         await until(pilot, lambda: stage.session.state.step == 5_010)
         await pilot.press("3")
         chart = first(stage)
-        chart.set_view(replace(chart.view, window=(1_000.0, 1_040.0)))
+        chart.set_view(structs.replace(chart.view, window=(1_000.0, 1_040.0)))
         await until(pilot, lambda: chart._fine.curves is not None)
         assert chart._fine.curves
         assert chart._fine.curves.rows("loss") == (0, 1)
@@ -301,7 +302,7 @@ async def test_the_screen_of_an_older_run_leaves_newer_choices_alone() -> None:
     stage = Stage()
     async with stage.training() as pilot:
         newer = Deck(stage.session.plan, Charts.copies)
-        newer.set_view(KINDS[0], replace(newer.view(KINDS[0]), log_y=True))
+        newer.set_view(KINDS[0], structs.replace(newer.view(KINDS[0]), log_y=True))
         newer.keep()
         stage.session.close()
         await stage.ended(pilot)
@@ -356,7 +357,7 @@ async def test_deep_in_a_long_run_the_record_is_read_again(tmp_path: Path) -> No
         await until(pilot, lambda: "step 9000/9000" in stage.text())
         await pilot.press("3", "b")
         chart = first(stage)
-        chart.set_view(replace(chart.view, window=(3_000.0, 3_040.0)))
+        chart.set_view(structs.replace(chart.view, window=(3_000.0, 3_040.0)))
         await until(pilot, lambda: chart._fine.curves is not None)
         await until(pilot, lambda: seen_steps(chart) == list(range(3_000, 3_041)))
         assert chart._drawing

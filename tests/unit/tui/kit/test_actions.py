@@ -164,6 +164,8 @@ ONE_MEANING = (
     {"charts", "chart-of-rank", "next-figure"},
     {"copy-run-command", "copy-remedy"},
     {"x-axis", "one-step"},
+    {"charts-after", "page-after"},
+    {"charts-before", "page-before"},
     {"export", "save-log"},
     {"play", "check-mark"},  # the space bar, which is for what is under the cursor everywhere
 )

@@ -14,9 +14,10 @@ from tests.kit.histories import History, plan, stepped
 from tests.kit.looks import render_strips
 from training.wire.rank_events import StepFinished
 from tui.kit import palette
+from tui.kit.inks import DARK
 from tui.kit.widgets.table import TableCell
 from tui.run.components.phase_line import phase_line
-from tui.run.components.rank_columns import PHASES
+from tui.run.components.rank_columns import PHASES, RANK_COLUMNS, RowContext, TrendScale
 from tui.run.components.rank_map import MapLine, over_step, over_time
 from tui.run.rank_map_panel import RankMapPanel
 
@@ -148,3 +149,19 @@ def panel(stage: Stage) -> list[str]:
     region = stage.screen.query_one(RankMapPanel).region
     lines = stage.text().splitlines()[region.y : region.bottom]
     return [line[region.x : region.right] for line in lines]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_one_step_takes_as_long_as_the_table_of_ranks_says(is_over: bool) -> None:
+    history = History(plan(2)).training()
+    for step in range(1, 61):
+        for rank in range(2):
+            seconds = 0.5 if step < 30 else 0.1
+            history.rank(rank, stepped(rank, step, seconds, compute=seconds))
+    if is_over:
+        history.done(0, 1).closed()
+    run = history.state()
+    column = next(column for column in RANK_COLUMNS if column.name == "per step")
+    scale = TrendScale("ready", [], 0.0)
+    context = RowContext(run.ranks[:1], run, now=run.now, inks=DARK, scale=scale)
+    assert over_step(run.ranks, run, 40)[0].value.text == column.cell(context).text
