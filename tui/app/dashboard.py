@@ -19,6 +19,7 @@ from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.events import Event, Key, MouseDown, Resize
 from textual.message import Message
+from textual.notifications import Notification, Notify
 from textual.screen import Screen
 from textual.widgets import Input
 
@@ -64,9 +65,27 @@ REMARK_SECONDS = 15.0
 """Seconds for which it is shown what is wrong with the user's keys."""
 SECOND_INTERRUPT = 3.0
 """Seconds within which a second ctrl+c quits where no run is live."""
+LEAST_SHOWN = 1.0
+"""Seconds for which a message is shown at least."""
 MOUNTING = 0.01
 """Seconds between two looks at whether a screen has its widgets."""
 RunsT = TypeVar("RunsT", bound=DashboardRuns)
+
+
+class LateNotification(Notification):
+    """A message whose time may be over before it is shown: on a busy machine, or as the clock was
+    set."""
+
+    @property
+    def time_left(self) -> float:
+        """Return for how many seconds it is shown, which are never none: a timer of Textual with
+        less than 0 seconds is a loop without end."""
+        return max(super().time_left, LEAST_SHOWN)
+
+    @property
+    def has_expired(self) -> bool:
+        """Return True if its time is over."""
+        return super().time_left <= 0.0
 
 
 class Dashboard(InkedApp[None], Generic[RunsT]):
@@ -162,10 +181,11 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         if not is_live and self.is_left:
             self.exit()
 
-    def on_notify(self) -> None:
+    def on_notify(self, event: Notify) -> None:
         """Show a message in place of the one before, so that they hide a line at the most."""
         # Textual's own handler comes next, and adds the new one.
         self.clear_notifications()
+        event.notification = LateNotification(**vars(event.notification))
 
     def on_resize(self, event: Resize) -> None:
         is_small = is_too_small(event.size)

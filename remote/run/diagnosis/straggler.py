@@ -258,18 +258,23 @@ def name_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
     return f"all ranks wait for {names_of_ranks} on {hosts_text}"
 
 
-def explain_slowness(slow: Sequence[Straggler]) -> str:
-    """Return by how much the slowest of these ranks holds all others up, and why."""
+def explain_slowness(straggler: Straggler) -> str:
+    """Return why a rank is slow, and by how much. How long a whole step takes is told elsewhere."""
+    times_text = f"busy {step_time(straggler.ready)} per step, others {step_time(straggler.others)}"
+    return f"{straggler.reason}; {times_text}" if straggler.reason else times_text
+
+
+def describe_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
+    """Return who holds all others up, by how much, and why, in a sentence.
+
+    Of several, the times and the reason are those of the slowest.
+    """
     slowest = max(slow, key=lambda straggler: straggler.ready)
     whose_text = f"rank {slowest.rank} is " if len(slow) > 1 else ""
     step_text = step_time(slowest.step)
     ready_text = step_time(slowest.ready).removesuffix(step_text.partition(" ")[2]).rstrip()
-    times_text = (
-        f"{whose_text}busy {ready_text} of {step_text} per step, others {step_time(slowest.others)}"
+    sentence = (
+        f"{name_stragglers(slow, hosts)}: {whose_text}busy {ready_text} of {step_text} per step, "
+        f"others {step_time(slowest.others)}"
     )
-    return f"{times_text}; {slowest.reason}" if slowest.reason else times_text
-
-
-def describe_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
-    """Return who holds all others up, by how much, and why, in a sentence."""
-    return f"{name_stragglers(slow, hosts)}: {explain_slowness(slow)}"
+    return f"{sentence}; {slowest.reason}" if slowest.reason else sentence

@@ -178,7 +178,7 @@ def _straggler_alerts(run: RunState) -> Iterator[Alert]:
             episode.over,
             straggler.rank,
             name_stragglers([straggler], run.hosts),
-            (explain_slowness([straggler]),),
+            (explain_slowness(straggler),),
             None if episode.over else advise_straggler(run, straggler),
         )
 

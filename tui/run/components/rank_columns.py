@@ -155,10 +155,18 @@ def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     if is_told and holds_up(rank, run):
         straggler = run.stragglers.by_rank[rank.rank]
         return TableCell(f"{palette.sign('slow')} {straggler.mark}", "table--bad")
+    # A green sign would praise what the verdict calls ruined.
+    if rank.phase is RankPhase.FINISHED and _has_diverged(run):
+        return phase_cell("ended")
     state = phase_cell(rank_word(rank, run))
     if rank.phase in START_PHASES[1:] and not rank.stalled and run.phase is not RunPhase.ENDED:
         return TableCell(f"{state.text} {duration(age(rank.since, run, now))}", state.style)
     return state
+
+
+def _has_diverged(run: RunState) -> bool:
+    rise = run.divergence.rise
+    return run.progress.diverged is not None or (rise is not None and not rise.over)
 
 
 def _loss_cell(row_context: RowContext) -> TableCell:

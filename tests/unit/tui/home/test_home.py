@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import notifications
 from textual.events import Key
 from textual.pilot import Pilot
 from textual.screen import Screen
+from textual.widgets._toast import Toast
 
 from remote.cluster.hosts import Host
 from remote.events import Detached, Stalled, StartRefused
@@ -868,6 +870,21 @@ async def test_messages_replace_each_other_in_one_line(runs_dir: Path) -> None:
         assert [number for number, line in enumerate(lines) if "screenshot:" in line] == [21]
         assert "a-1" in home.text()
         assert not list(runs_dir.glob("*/*.svg"))
+
+
+async def test_a_message_whose_time_is_over_before_it_is_drawn_has_a_timer_that_ends(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "a-1")
+        home.app.notify("in time", timeout=60.0)
+        await home.shows(pilot, "in time")
+        # What Textual asks as it makes the timer of a message, on a machine that is too busy.
+        message = home.app.screen.query_one(Toast)._notification
+        monkeypatch.setattr(notifications, "time", lambda: time.time() + 100.0)
+        assert message.has_expired
+        assert message.time_left > 0.0, "with less, the loop of the timer never ends"
 
 
 async def test_the_column_by_which_the_list_is_sorted_has_a_sign(runs_dir: Path) -> None:

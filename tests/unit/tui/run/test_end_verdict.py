@@ -219,6 +219,7 @@ async def test_n_on_a_diverged_run_opens_the_form_at_a_lower_learning_rate() -> 
         stage.session.finish(4, 1)
         await stage.ended(pilot)
         await until(pilot, lambda: "▶ n new run with a lower lr: 0.01 (now 0.1)" in stage.text())
+        assert "✓" not in stage.text(), "nothing about it went well"
         await pilot.press("n")
         await until(pilot, lambda: isinstance(stage.app.screen, LaunchScreen))
         table = stage.app.screen.query_one(FormTable)
