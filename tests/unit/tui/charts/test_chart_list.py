@@ -20,8 +20,8 @@ from tui.run.chart_grid import ChartGrid
 
 
 def shown(stage: Stage) -> list[str]:
-    """Return the charts on the screen of the run."""
-    return [chart.kind.id for chart in stage.screen.query(Charts) if chart.display]
+    """Return the first three charts on the screen of the run, which may have room for more."""
+    return [chart.kind.id for chart in stage.screen.query(Charts) if chart.display][:3]
 
 
 async def opened(stage: Stage, pilot: Pilot[None], *keys: str) -> ChartList:
