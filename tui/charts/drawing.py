@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import numpy as np
 from msgspec import Struct
@@ -17,6 +18,7 @@ from remote.run.findings.training_loss import join_losses
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
+from remote.run.series.step_times import Means
 from remote.run.state.phases import RunPhase
 from tui.charts.annotations import PointLabel
 from tui.charts.axis_limits import spans_decades, x_limits
@@ -37,6 +39,14 @@ NETWORK_SERIES = ("sent", "received")
 MAX_LIMIT_RATIO = 5.0
 """How many times the greatest value a limit may be that is drawn: farther up, it would only press
 the values down."""
+
+
+HEADLINES: dict[str, Callable[[Means], float]] = {
+    "throughput": attrgetter("throughput"),
+    "seconds": attrgetter("seconds"),
+    "bytes": attrgetter("bytes_per_second"),
+}
+"""The figures of the header that charts show over time, by their kinds."""
 
 
 class Baseline(Struct, frozen=True, eq=False):
@@ -262,7 +272,7 @@ class _Drawer:
 
     def _newest(self, lines: list[ChartLine]) -> tuple[str, float]:
         """Return the value that stands above the chart, and its name if the names of the curves do
-        not say whose it is. It is smoothed as it is drawn; the loss is that of the header."""
+        not say whose it is. It is smoothed as it is drawn; what the header has is as there."""
         if not lines or self._kind.stacked:
             return "", math.nan
         line = lines[-1]
@@ -277,6 +287,11 @@ class _Drawer:
             ranks = self._run.ranks if line.row < 0 else self._run.ranks[line.row : line.row + 1]
             training_loss = join_losses(ranks)
             return name or "train", math.nan if training_loss is None else training_loss
+        is_of_all = line.row < 0 or len(self._run.ranks) == 1
+        if is_of_all and self._kind.id in HEADLINES:
+            headline = HEADLINES[self._kind.id](step_means(self._run))
+            if headline > 0:
+                return name, headline
         return name, newest_known(self._curves_of(line, len(lines))[-1].mean)
 
     def _step_phases(self) -> tuple[float, ...]:

@@ -6,7 +6,7 @@ import math
 
 from msgspec import structs
 
-from remote.format import number, short_size, step_time
+from remote.format import number, rate, short_size, step_time
 from remote.run.series.definitions import Unit
 from tui.charts.axis import Axis, Tick, number_ticks, tick_label
 
@@ -23,6 +23,8 @@ def format_value(value: float, unit: Unit) -> str:
         return f"{text}/s" if unit is Unit.BYTES_PER_SECOND else text
     if unit is Unit.SHARE:
         return f"{number(value)}%"
+    if unit is Unit.PER_SECOND:
+        return rate(value)
     return number(value)
 
 

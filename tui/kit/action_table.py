@@ -306,7 +306,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             "Y",
             "copy",
             "Copy",
-            "copy the selection or the current line; zoomed, without them, the lines in view",
+            "copy the selection, the current line, or the lines in view",
         ),
         ("save-log", "W", "save", "Save", "save the lines as a file in the run's folder"),
         ("leave-log", "esc", "leave", "Leave", "clear the search, then each filter", SHOWN),

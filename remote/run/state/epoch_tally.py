@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from remote.format import number, percent
+from remote.format import loss, percent
 from training.wire.rank_events import Epoch, Evaluated
 
 COLUMN_GAP = "  "
@@ -74,10 +74,10 @@ def epoch_line(sums: EpochSums, epochs: int, test: Evaluated | None, checkpoint:
     """
     parts = [
         f"epoch {sums.epoch:>{len(str(epochs))}}",
-        f"loss {number(sums.loss / sums.ranks):<6} {percent(sums.accuracy / sums.ranks):>4}",
+        f"loss {loss(sums.loss / sums.ranks):<6} {percent(sums.accuracy / sums.ranks):>4}",
     ]
     if test:
-        parts.append(f"test {number(test.loss):<6} {percent(test.accuracy, 1):>5}")
+        parts.append(f"test {loss(test.loss):<6} {percent(test.accuracy, 1):>5}")
     parts.append(f"{sums.seconds:.1f} s")
     if checkpoint:
         parts.append(f"ckpt {checkpoint}")

@@ -49,7 +49,7 @@ def job(steps: int = 60, *, rises: bool = False) -> History:
             level = 900.0 * step if rises and step > 5 else 2.3 * 0.97**step
             loss = level * dice.uniform(0.5, 1.5)
             seconds = dice.uniform(0.01, 0.03)
-            figures = {"compute": seconds / 2, "sync": seconds / 3, "ready": seconds / 2}
+            figures = {"compute": seconds / 2, "sync": seconds / 4, "data": seconds / 4}
             event = stepped(rank, step, seconds, samples=16, bytes_sent=60_000, **figures)
             history.rank(rank, replace(event, loss=loss))
         if step % 10 == 0:
@@ -111,12 +111,12 @@ def read_outcome(state: RunState) -> Facts:
     return dict(zip(titles, all_ranks, strict=True))
 
 
-def read_heading(state: RunState) -> str:
-    """The value above the chart of the loss."""
-    kind = next(kind for kind in available(state) if kind.id == "loss")
+def read_heading(state: RunState, chart: str = "loss") -> str:
+    """The value above a chart."""
+    kind = next(kind for kind in available(state) if kind.id == chart)
     drawing = make_drawing(state, kind, ChartView())
     text = "".join(text for text, _ in heading(drawing, kind, ChartView(), 60))
-    return text.partition("train ")[2].split()[0]
+    return text.removeprefix("train ").partition("  ")[0]
 
 
 def test_the_training_loss_is_one_number(folder: Path, state: RunState) -> None:
@@ -144,6 +144,9 @@ def test_the_time_of_a_step_is_one_number(folder: Path, state: RunState) -> None
         "compare": read_comparison(folder)["time per step"],
         "outcome": read_outcome(state)["per step"],
     }
+    # Of a script that only prints, no phases are known.
+    for chart in {"phases", "seconds"} & {kind.id for kind in available(state)}:
+        places[f"chart of {chart}"] = read_heading(state, chart).partition(" =")[0]
     assert len(set(places.values())) == 1, places
     assert progress_text(state, state.now).count(f"{places['header']}/step") == 1
 
@@ -187,6 +190,18 @@ def test_a_loss_that_is_no_number_is_one_everywhere(tmp_path: Path) -> None:
         "outcome": read_outcome(tape.state)["loss"],
     }
     assert set(places.values()) == {"nan"}, places
+
+
+def test_samples_per_second_are_one_number(tmp_path: Path) -> None:
+    folder = recorded(tmp_path, job())
+    tape = preview_tape(folder, load_plan(folder))
+    tape.close()
+    places = {
+        "header": read_header(tape.state)["samples/s"],
+        "compare": read_comparison(folder)["samples/s"],
+        "chart": read_heading(tape.state, "throughput"),
+    }
+    assert len(set(places.values())) == 1, places
 
 
 def test_an_ended_run_says_what_it_sent_as_its_ranks_do(tmp_path: Path) -> None:

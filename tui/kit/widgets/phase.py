@@ -30,7 +30,6 @@ PHASE_STYLES = {phase.value: (look.sign, look.style) for phase, look in RANK_LOO
 
 
 PHASE_WORDS = {
-    "done": "finished",
     "victim": "follow-on",
     "refused": "not started",
     "halted": "stopped",

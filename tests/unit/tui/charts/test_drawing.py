@@ -29,7 +29,7 @@ from tui.charts.axis import Axis
 from tui.charts.chart import Chart
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.deck import Deck
-from tui.charts.drawing import Drawing, make_drawing
+from tui.charts.drawing import Baseline, Drawing, make_drawing
 from tui.charts.kinds import KINDS, ChartKind, available
 from tui.charts.panel import Charts
 from tui.charts.plot_frame import PlotFrame, make_frame
@@ -235,6 +235,33 @@ def test_values_over_decades_have_a_logarithmic_axis_which_can_be_changed_and_is
         assert ("log" in text) is is_log
         assert not draw(state, view=ChartView(log_y=False)).options.log_y
         assert draw(state, view=ChartView(log_y=True)).options.log_y
+
+
+def test_a_loss_that_diverged_is_drawn_from_its_first_step_with_a_sign_where_it_rose() -> None:
+    losses = [2.3, 2.4, *(7_000.0 + 3_000 * (step % 2) for step in range(60))]
+    drawn = draw(with_losses(losses, ranks=2), view=ChartView())
+    assert drawn.options.log_y
+    assert drawn.smoothing == 0
+    assert not any(curve.band for curve in drawn.curves)
+    for width, height in ((78, 6), (56, 12), (120, 30)):
+        frame = make_frame(drawn.curves, drawn.options, width, height)
+        assert frame
+        assert frame.y_axis
+        assert frame.y_axis.low < 2.3
+        assert frame.y_axis.high > 10_000
+        ((_, column),) = np.argwhere(frame.picture.sign == ord("▲")).tolist()
+        cells_per_step = frame.picture.dots.shape[1] / 61
+        assert abs(column - 2 * cells_per_step) <= 1 + cells_per_step
+    assert draw(with_losses([2.0] * 60), view=ChartView()).options.alarm is None
+
+
+def test_a_title_says_how_far_a_value_is_from_that_of_the_pinned_run() -> None:
+    half = with_losses([2.0] * 60)
+    for losses, text in (([1.0] * 60, "(-50%)"), ([3.0] * 60, "(+50%)"), ([2.0] * 60, "(+0%)")):
+        baseline = Baseline("old", half)
+        drawn = make_drawing(with_losses(losses), LOSS, ChartView(), baseline=baseline)
+        parts = values.heading(drawn, LOSS, ChartView(), 60)
+        assert f"╌ old 2.00 {text}" in "".join(part for part, _ in parts)
 
 
 def test_a_peak_and_the_first_steps_make_no_axis_logarithmic() -> None:

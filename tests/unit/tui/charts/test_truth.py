@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -156,6 +157,44 @@ def test_no_value_of_a_test_is_off_by_more_than_a_dot_or_hidden_by_its_text(seed
         lit = lit_dots(frame)
         for column, row in exact_rows(frame, curve).items():
             assert min(abs(row - dot) for dot in lit[column]) <= 1 + ROUNDING
+
+
+@pytest.mark.parametrize("dash", [1, 2, 3])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_dashed_line_has_gaps_but_no_dot_elsewhere(seed: int, dash: int) -> None:
+    dice = random.Random(seed)
+    for width, height in sizes(dice):
+        values = series(dice, 400)
+        curve = Curve("A", 0, np.arange(400.0), *3 * [values], band=False, dash=dash)
+        drawn, whole = (
+            make_frame([one], PlotOptions("step", named=True), width, height)
+            for one in (curve, replace(curve, dash=0))
+        )
+        if drawn is None or whole is None:
+            continue
+        is_lit = drawn.picture.dots > 0
+        assert (drawn.picture.dots[is_lit] == whole.picture.dots[is_lit]).all()
+        num_gaps = int(((whole.picture.dots > 0) & ~is_lit).any(axis=0).sum())
+        assert num_gaps <= whole.picture.dots.shape[1] // 2 + 1
+        assert num_gaps or whole.picture.dots.shape[1] < 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_sign_of_the_best_value_stands_in_its_column_within_a_dot(seed: int) -> None:
+    dice = random.Random(seed)
+    for width, height in sizes(dice):
+        x = steps(dice, dice.choice((2, 5, 20)))
+        values = np.array([dice.uniform(0.1, 1) for _ in x])
+        best = int(values.argmin())
+        curve = Curve("test", 1, x, *3 * [values], band=False, signed=(best,), end_name="test")
+        frame = make_frame([curve], PlotOptions("step", log_y=dice.random() < 0.5), width, height)
+        assert frame
+        assert frame.y_axis
+        ((row, column),) = np.argwhere(frame.picture.sign == ord("◆")).tolist()
+        rows, inner_width = frame.picture.dots.shape
+        assert column == min(int(frame.x_axis.share_of(x[best]) * inner_width), inner_width - 1)
+        exact = dot_row(float(values[best]), frame.y_axis, rows)
+        assert 4 * row - 1.5 <= exact <= 4 * row + 4.5
 
 
 @pytest.mark.parametrize("seed", SEEDS)
