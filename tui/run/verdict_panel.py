@@ -74,7 +74,7 @@ class VerdictPanel(VerticalScroll):
     def _judge_end(self, run: RunState, keys: VerdictKeys, notes: Sequence[StepNote]) -> RunVerdict:
         if not self._has_asked:
             self._ask_for_previous()
-        is_brief = self.screen.size.height < LOW_SCREEN
+        is_brief = self.app.size.height < LOW_SCREEN
         previous = self._previous if run.verdict is Verdict.FINISHED else None
         return judge_ended_run(run, keys, previous, notes, is_brief=is_brief)
 

@@ -94,7 +94,8 @@ class VerdictStrip(Static):
         helpful_keys = tuple(next_key.key for next_key in next_keys if title and next_key.key)
         if helpful_keys != self.helpful_keys:
             self.helpful_keys = helpful_keys
-            self.screen.refresh_bindings()
+            if self.is_attached:  # else the screen is being removed
+                self.screen.refresh_bindings()
 
 
 def draw_verdict(

@@ -22,7 +22,7 @@ from textual.screen import Screen
 from textual.widgets._toast import Toast
 
 from remote.cluster.hosts import Host
-from remote.events import Detached, Stalled, StartRefused
+from remote.events import Detached, HostPhaseChanged, RemarkMade, Stalled, StartRefused
 from remote.host_commands import inventory
 from remote.host_commands.listed_runs import HostPart, ListedRun
 from remote.host_commands.pruning import Removable
@@ -1332,3 +1332,20 @@ def test_a_live_run_that_stalls_or_is_slow_comes_first_and_says_so() -> None:
     needy = [item for item in rows.items if item.needs_care(time.time())]
     assert "3 live, 2 need you" in count_listed(listed, rows, needy, has_filter=False).plain
     assert not make_overview(slow.done(0, 1).closed()).trouble
+
+
+def test_a_start_that_waits_long_for_a_host_says_so() -> None:
+    def find_trouble(seconds: float) -> str:
+        history = Told(plan(2)).session(HostPhaseChanged(0, "connecting"))
+        history.session(RemarkMade(1, "still there"), after=seconds)
+        return make_overview(history.state()).trouble
+
+    assert [find_trouble(seconds) for seconds in (5.0, 60.0)] == ["", "waiting"]
+
+
+def test_a_live_run_that_has_diverged_says_so() -> None:
+    history = Told(plan(2)).training()
+    for step in range(1, 30):
+        for rank in range(2):
+            history.rank(rank, replace(stepped(rank, step), loss=2.3 if step < 3 else 900.0 + step))
+    assert make_overview(history.state()).trouble == "diverged"

@@ -124,6 +124,10 @@ OVERFITTED = Flaw(FlawKind.OVERFITTED, 0, 5, Measure.TEST_LOSS, 0.27, 0.33)
         (Entry("one", verdict="finished"), "finished"),
         (Entry("one", verdict="finished", diverged=True), "diverged"),  # of an older version
         (Entry("one", verdict="failed", diverged=True, flaws=(OVERFITTED,)), "failed"),
+        (Entry("one", verdict="running", trouble="slow"), "▲ slow"),
+        (Entry("one", verdict="running", trouble="stalled"), "✗ stalled"),
+        (Entry("one", verdict="running"), "running"),
+        (Entry("one", verdict="unknown", trouble="slow"), "unknown"),
     ],
 )
 def test_a_run_that_went_wrong_has_not_just_finished(entry: Entry, cell: str) -> None:
