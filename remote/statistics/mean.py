@@ -8,7 +8,10 @@ from collections.abc import Iterable
 
 def finite_mean(values: Iterable[float]) -> float:
     """Return the mean of the finite values, NaN if there are none."""
-    finite = [value for value in values if math.isfinite(value)]
+    finite = [*values]
+    # Nearly always they all are, and `map` says so in a third of the time.
+    if not all(map(math.isfinite, finite)):
+        finite = [value for value in finite if math.isfinite(value)]
     if not finite:
         return math.nan
     try:

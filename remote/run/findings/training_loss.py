@@ -37,7 +37,10 @@ def find_loss_rise(run: RunState) -> LossRise | None:
     """Return how the training loss has risen far above the first one; while it is there, to what it
     is now. None if it never has."""
     rise = run.divergence.rise
+    # Asked at each tick: the losses of all ranks are looked at only where they are needed.
+    if rise is None or rise.over:
+        return rise
     training_loss = find_training_loss(run)
-    if rise is None or rise.over or training_loss is None or not math.isfinite(training_loss):
+    if training_loss is None or not math.isfinite(training_loss):
         return rise
     return replace(rise, loss=training_loss)
