@@ -115,6 +115,7 @@ def test_names_of_curves_that_end_at_one_place_have_a_row_each_while_there_are_r
         rows = [text.split() for text in texts_at_right(made)]
         assert sorted(name for row in rows for name in row) == [f"rank{rank}" for rank in range(5)]
         assert max(map(len, rows)) == most_in_a_row
+        assert all(rows[: sum(map(bool, rows)) + 1][1:-1]), "they stand at the top, where they end"
 
 
 def test_more_ranks_than_can_be_told_apart_are_not_drawn() -> None:
