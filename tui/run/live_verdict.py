@@ -59,10 +59,11 @@ def judge_live_run(
         for other in islice((other for other in others if not other.over), MAX_OTHERS)
     ]
     num_hidden = len(others) - len(other_lines)
+    reasons = () if worst_alert.over else worst_alert.reasons
     return RunVerdict(
         _grade(worst_alert),
         _make_title(worst_alert, now),
-        (*worst_alert.reasons, *other_lines),
+        (*reasons, *other_lines),
         _list_keys(run, worst_alert, num_hidden, keys),
         worst_alert.advice,
     )
@@ -76,10 +77,11 @@ def _grade(alert: Alert) -> Severity:
 
 
 def _make_title(alert: Alert, now: float) -> str:
-    if alert.over:
-        return f"over since {clock(alert.over)}: {alert.text}"
     title = alert.title or alert.text
     word = TITLE_WORDS.get(alert.alarm)
+    if alert.over:
+        word_text = f"{word}: " if word else ""
+        return f"over since {clock(alert.over)}: {word_text}{title}"
     if word is None:
         return title
     age_text = f" for {duration(max(0.0, now - alert.since))}" if alert.alarm is Alarm.STALL else ""
