@@ -13,7 +13,7 @@ import numpy as np
 
 from remote.run.series.definitions import Unit
 from tui.charts.axis import Axis, bound
-from tui.charts.raster import MARK_COLOUR, Curve, DotPicture, cell_at
+from tui.charts.raster import MARK_COLOUR, Curve, DotPicture, cell_at, row_at
 from tui.charts.units import format_value
 from tui.kit import palette
 
@@ -55,16 +55,13 @@ def put_point_label(picture: DotPicture, label: PointLabel, x_axis: Axis, y_axis
 
 def _cell_of_point(picture: DotPicture, x: float, y: float) -> tuple[int, int]:
     """Return the row and the column of the cell in which a line has a point, given as shares of
-    both axes.
-
-    Where the point is at the edge of two rows of cells, it is that in which the line goes on.
-    """
+    both axes."""
     rows, width = picture.dots.shape
-    column = cell_at(x, width)
-    beside = picture.dots[:, max(column - 1, 0) : column + 2 : 2] > 0
-    dot = round((1 - y) * (4 * rows - 1))
-    near_rows = [row for row in (dot // 4, (dot - 1) // 4, (dot + 1) // 4) if 0 <= row < rows]
-    row = max(near_rows, key=lambda row: int(beside[row].sum()))
+    row, column = row_at(y, rows), cell_at(x, width)
+    # Several points of a column are drawn as their mean, which may be in another row.
+    rows_with_dots = np.flatnonzero(picture.dots[:, column])
+    if rows_with_dots.size:
+        row = int(rows_with_dots[np.abs(rows_with_dots - row).argmin()])
     return row, column
 
 

@@ -27,6 +27,8 @@ from tui.charts.units import axis_scale
 TICK_DOT = 0.25
 """How far above the lower end of its row a tick stands, in rows: the dot next to the middle."""
 ROUNDING = 1e-9
+WHOLE = 100.0
+"""Percent; a share that cannot be more has no tick above that."""
 MAX_ROWS_PER_TICK = 9
 SMALL_RATIOS = (2, 5)
 """Ratios of two ticks of a log scale that is too short for powers of ten."""
@@ -93,7 +95,11 @@ def value_scale(low: float, high: float, rows: int, unit: Unit, *, log: bool) ->
     make_scale = _log_scale if log else _linear_scale
     made = make_scale(low / scale, high / scale, rows)
     axis = Axis(made.axis.low * scale, made.axis.high * scale, made.axis.log)
-    ticks = tuple((row, text + unit_name if text != "0" else text) for row, text in made.ticks)
+    ticks = tuple(
+        (row, text + unit_name if text != "0" else text)
+        for row, text in made.ticks
+        if not (unit is Unit.SHARE and high <= WHOLE < float(text))
+    )
     return RowScale(axis, ticks)
 
 

@@ -125,7 +125,7 @@ class RunPreview(Container):
         if item is None or not self._has_verdict:
             strip.show(Severity.NEUTRAL, "")
             return
-        verdict = judge_item(item)
+        verdict = judge_item(item, self._details.answer)
         next_keys = list(list_next_keys(item, self._details.checkpoint_step, self._get_key))
         strip.show(verdict.severity, verdict.title, verdict.reasons, next_keys)
 
@@ -163,8 +163,10 @@ def _describe(item: RunItem, details: RunDetails) -> Iterator[Content]:
     if item.study:
         study = item.study.study
         yield Content(plain(study.question or study.title))
+        verdict = judge_item(item, details.answer)
         for line in details.answer:
-            yield Content(plain(line))
+            if line != verdict.title:
+                yield Content(plain(line))
         return
     run = item.entry
     if run is None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from remote.format import loss, percent
+from remote.format import count, loss, percent
 from remote.record.entry import FINISHED, RUNNING, Entry
 from remote.run.state.phases import RUN_STATES
 from remote.run.state.resume_point import ResumePoint
+from remote.study.progress import StudyProgress
 from tui.home.list_text import GetKey
 from tui.home.run_list import RunItem
 from tui.home.run_table import describe_state
@@ -38,9 +39,13 @@ class ItemVerdict(NamedTuple):
         return f"{self.word}: {self.finding}" if self.word else self.finding
 
 
-def judge_item(item: RunItem) -> ItemVerdict:
-    """Return what became of a run, or what it does now. Of a study, see `RunDetails`."""
+def judge_item(item: RunItem, answer: Sequence[str] = ()) -> ItemVerdict:
+    """Return what became of a run or study, or what it does now. `answer` is that of a study, once
+    it is known."""
     state = describe_state(item)
+    if item.study:
+        severity = SEVERITIES.get(state.style, Severity.NEUTRAL)
+        return _judge_study(item.study, severity, state.text, answer)
     if item.is_live and not item.trouble:
         return ItemVerdict(Severity.NEUTRAL, f"{state.text}{_describe_place(item)}")
     severity = SEVERITIES.get(state.style, Severity.NEUTRAL)
@@ -59,6 +64,21 @@ def judge_item(item: RunItem) -> ItemVerdict:
     if run.outcome != FINISHED:  # older versions have recorded no more of a flaw
         return ItemVerdict(severity, word)
     return ItemVerdict(severity, describe_success(run))
+
+
+def _judge_study(
+    progress: StudyProgress, severity: Severity, state_text: str, answer: Sequence[str]
+) -> ItemVerdict:
+    num_planned = len(progress.study.trials())
+    num_missing = len(progress.missing_trials())
+    runs = count(num_planned, "run")
+    if progress.running_cell:
+        return ItemVerdict(Severity.NEUTRAL, f"{state_text}: {num_missing} of {runs} are left")
+    if progress.num_failed:
+        return ItemVerdict(severity, f"{progress.num_failed} of {runs} failed")
+    if num_missing:
+        return ItemVerdict(Severity.WARN, f"stopped: {num_missing} of {runs} left to be made")
+    return ItemVerdict(severity, answer[0] if answer else FINISHED)
 
 
 def describe_success(run: Entry) -> str:
@@ -83,6 +103,8 @@ def list_next_keys(item: RunItem, checkpoint_step: int, get_key: GetKey) -> Iter
     run, 0 if none is known."""
     yield NextKey(get_key("open"), "watch it" if item.is_live else "open")
     run = item.entry
+    if item.study and not item.is_open:
+        yield NextKey(get_key("unfold"), "list its runs")
     if run is None:
         return
     if checkpoint_step and run.verdict not in (FINISHED, RUNNING):

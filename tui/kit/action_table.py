@@ -64,7 +64,7 @@ COPY_COMMAND = (
     "y",
     "copy_command",
     "Copy command",
-    "copy the command line that starts such a run; on a run, first the one that its verdict names",
+    "copy the command line that starts such a run; on a run, first that of its verdict",
 )
 NEW_RUN = (
     "new-run",

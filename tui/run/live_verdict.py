@@ -7,8 +7,11 @@ from itertools import islice
 
 from textual.content import Content
 
+from remote.doctor.host_facts import WARNING
+from remote.events import CheckFinished
 from remote.format import clock, count, duration, moment
 from remote.run.findings.alerts import Alarm, Alert, Key, find_alerts, sort_by_urgency
+from remote.run.findings.start_progress import is_starting
 from remote.run.run_state import RunState
 from remote.run.state.advice import Remedy
 from remote.run.state.phases import RunPhase
@@ -24,21 +27,30 @@ MAX_OTHERS = 1
 DIM = "$text-muted"
 STOPPING = (Alarm.STALL, Alarm.DIVERGED)
 """What a run is seldom worth going on with."""
+NOTICE_SECONDS = 300.0
+"""Seconds of a run for which it is said what else its hosts are busy with."""
 TITLE_WORDS = {Alarm.STALL: "stalled", Alarm.STRAGGLER: "slow"}
 """What the title of an alert with reasons begins with."""
 
 
 def judge_live_run(
-    run: RunState, alerts: Sequence[Alert], keys: VerdictKeys, now: float
+    run: RunState,
+    alerts: Sequence[Alert],
+    keys: VerdictKeys,
+    now: float,
+    notice: CheckFinished | None = None,
 ) -> RunVerdict:
-    """Return what is wrong with a run that has not ended. `alerts` are those that the user has not
-    hidden."""
+    """Return what is wrong with a run that has not ended. `alerts`, and a `notice` where there are
+    none, are those that the user has not hidden."""
     if run.cause:  # others get a moment for their last words
         reasons = tuple(list_failure_reasons(run, run.cause))
         first_error = NextKey(keys.first_error, "first error")
         return RunVerdict(
             Severity.BAD, f"failing: {run.cause.culprit_text}", reasons, (first_error,)
         )
+    if not alerts and notice:
+        remedies = tuple(filter(None, (notice.command or notice.advice,)))
+        return RunVerdict(Severity.WARN, notice.text, remedies, (NextKey(keys.hide, "hide"),))
     if not alerts:
         return RunVerdict()
     worst_alert, *others = sort_by_urgency(alerts)
@@ -47,10 +59,11 @@ def judge_live_run(
         for other in islice((other for other in others if not other.over), MAX_OTHERS)
     ]
     num_hidden = len(others) - len(other_lines)
+    reasons = () if worst_alert.over else worst_alert.reasons
     return RunVerdict(
         _grade(worst_alert),
         _make_title(worst_alert, now),
-        (*worst_alert.reasons, *other_lines),
+        (*reasons, *other_lines),
         _list_keys(run, worst_alert, num_hidden, keys),
         worst_alert.advice,
     )
@@ -64,10 +77,11 @@ def _grade(alert: Alert) -> Severity:
 
 
 def _make_title(alert: Alert, now: float) -> str:
-    if alert.over:
-        return f"over since {clock(alert.over)}: {alert.text}"
     title = alert.title or alert.text
     word = TITLE_WORDS.get(alert.alarm)
+    if alert.over:
+        word_text = f"{word}: " if word else ""
+        return f"over since {clock(alert.over)}: {word_text}{title}"
     if word is None:
         return title
     age_text = f" for {duration(max(0.0, now - alert.since))}" if alert.alarm is Alarm.STALL else ""
@@ -89,6 +103,17 @@ def _list_keys(
     if num_hidden:
         next_keys.append(NextKey(keys.alerts, f"list {count(num_hidden, 'more alert')}"))
     return tuple(next_keys)
+
+
+def find_load_notice(run: RunState) -> CheckFinished | None:
+    """Return what else keeps the hosts of a user's own program busy, once it has started; None if
+    nothing is known. It was found before the start, so it may not hold any more after a while."""
+    is_over = run.phase is RunPhase.ENDED or run.elapsed > NOTICE_SECONDS
+    # While it starts, it stands with the hosts.
+    if run.plan.job or is_over or is_starting(run):
+        return None
+    findings = (check for (_, name), check in run.checks.items() if name == "load")
+    return next((check for check in findings if check.outcome == WARNING), None)
 
 
 def list_open_alerts(run: RunState, hidden: Collection[Key]) -> list[Alert]:

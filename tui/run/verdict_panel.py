@@ -17,7 +17,7 @@ from tui.kit.draw_turn import DrawTurn
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.verdict_strip import VerdictStrip
 from tui.run.end_verdict import judge_ended_run
-from tui.run.live_verdict import judge_live_run, list_open_alerts
+from tui.run.live_verdict import find_load_notice, judge_live_run, list_open_alerts
 from tui.run.run_verdict import RunVerdict, VerdictKeys
 
 LOW_SCREEN = 30
@@ -42,6 +42,7 @@ class VerdictPanel(VerticalScroll):
         self._turn = DrawTurn()
         self._known: set[Key] = set()
         self._hidden: set[Key] = set()
+        self._hides_notice = False
         self._open: list[Alert] = []
 
     def compose(self) -> ComposeResult:
@@ -65,7 +66,9 @@ class VerdictPanel(VerticalScroll):
         self._known.update(alert.key for alert in self._open)
         is_turn = self._turn.has_come_for(run, place=1)
         if run.verdict is None:
-            self._take(judge_live_run(run, self._open, keys, self._clock.now(run)))
+            notice = None if self._hides_notice else find_load_notice(run)
+            now = self._clock.now(run)
+            self._take(judge_live_run(run, self._open, keys, now, notice))
         # What the ranks of a run that has ended came to is looked at in turns.
         elif is_turn:
             self._take(self._judge_end(run, keys, notes))
@@ -84,5 +87,6 @@ class VerdictPanel(VerticalScroll):
         self.query_one(VerdictStrip).show(*verdict[:4])
 
     def hide_alerts(self) -> None:
-        """Show the present alerts no longer."""
+        """Show the present alerts no longer, or what else keeps the hosts busy."""
+        self._hides_notice = self._hides_notice or not self._open
         self._hidden.update(alert.key for alert in self._open)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from textual.content import Content
 from textual.widgets import Static
 
-from remote.doctor.host_facts import WARNING
 from remote.plan.expected import expect_work
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
@@ -34,8 +33,6 @@ from tui.run.components.header_lines import (
 
 MIN_WIDTH = 20
 """Columns that a text is folded to at least."""
-NOTICE_SECONDS = 300.0
-"""Seconds of a run for which the header says what else its hosts are busy with."""
 ROOMY_HEIGHT = 36
 """Lines of a screen from which on figures stand below their labels."""
 
@@ -99,10 +96,6 @@ class RunHeader(Static):
         for note in self._script_notes:
             for line in textwrap.wrap(plain(note), text_width):
                 yield Content.styled(line, DIM)
-        # While it starts, they stand with the hosts.
-        for notice in () if is_starting(run) else load_notices(run):
-            for line in _fold_notice(plain(notice), text_width):
-                yield Content.styled(line, "$text-warning")
         yield from map(Content, textwrap.wrap(plain(self._advice), text_width))
 
     def _run_length(self, run: RunState) -> RunLength:
@@ -132,18 +125,6 @@ def _fold_notice(notice: str, width: int) -> list[str]:
     sign = palette.sign("playing")
     text, _, remedy = notice.partition(f" {sign} ")
     return [*textwrap.wrap(text, width), *textwrap.wrap(f"  {sign} {remedy}", width)]
-
-
-def load_notices(run: RunState) -> Iterator[str]:
-    """What else keeps the hosts of a user's own program busy, and what helps. It was found before
-    the start, so that it may not hold any more after a while."""
-    if run.plan.job or run.phase is RunPhase.ENDED or run.elapsed > NOTICE_SECONDS:
-        return
-    findings = (check for (_, name), check in run.checks.items() if name == "load")
-    warnings = {check.text: check for check in findings if check.outcome == WARNING}
-    for check in list(warnings.values())[:1]:
-        remedy = check.command or check.advice
-        yield f"{palette.sign('slow')} {check.text} {palette.sign('playing')} {remedy}"
 
 
 def script_notes(run: RunState) -> Iterator[str]:

@@ -203,6 +203,17 @@ def test_each_y_axis_has_two_ticks_or_more_at_equal_distances(seed: int, log: bo
         assert len({after - before for before, after in pairwise(rows)}) == 1, (low, high, height)
 
 
+@pytest.mark.parametrize("low", [0.0, 31.0, 80.0, 93.0, 97.0])
+def test_no_tick_of_a_share_is_above_the_whole(low: float) -> None:
+    for height in range(4, 40):
+        options = PlotOptions("step", unit=Unit.SHARE)
+        found = make_frame([curve([low, 100.0])], options, 80, height)
+        assert found
+        texts = [label.strip("┤│ %") for label in found.row_labels if label.strip("┤│ ")]
+        assert len(texts) >= 2, (low, height)
+        assert max(map(float, texts)) <= 100
+
+
 @pytest.mark.parametrize("last", [5, 7, 46, 460, 999, 12_345])
 @pytest.mark.parametrize("width", [38, 58, 78, 120])
 @pytest.mark.parametrize("clock", [False, True])

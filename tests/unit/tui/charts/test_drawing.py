@@ -32,7 +32,8 @@ from tui.charts.deck import Deck
 from tui.charts.drawing import Baseline, Drawing, make_drawing
 from tui.charts.kinds import KINDS, ChartKind, available
 from tui.charts.panel import Charts
-from tui.charts.plot_frame import PlotFrame, make_frame
+from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
+from tui.charts.raster import Curve
 from tui.charts.smoothing import SMOOTHED_STEPS, smooth
 from tui.kit import user_state as remembered
 from tui.kit.palette import LEVELS
@@ -103,6 +104,18 @@ def test_the_names_of_several_curves_stand_at_their_ends_so_that_no_colour_is_ne
     assert names(ChartView(mode=CurveMode.ONE, one=2)) == {"mean", "2"}
     assert names(ChartView(mode=CurveMode.EACH), ranks=30, width=14) == set(), "there is no room"
     assert names(ChartView(mode=CurveMode.EACH), ranks=30) == {str(rank) for rank in range(30)}
+
+
+def test_names_of_curves_that_end_at_one_place_have_a_row_each_while_there_are_rows() -> None:
+    x = np.arange(9.0)
+    curves = [Curve(f"rank{rank}", rank, x, x, x, x, band=False) for rank in range(5)]
+    for height, most_in_a_row in ((12, 1), (6, 1), (4, 2)):
+        made = make_frame(curves, PlotOptions("step", named=True), 78, height)
+        assert made
+        rows = [text.split() for text in texts_at_right(made)]
+        assert sorted(name for row in rows for name in row) == [f"rank{rank}" for rank in range(5)]
+        assert max(map(len, rows)) == most_in_a_row
+        assert all(rows[: sum(map(bool, rows)) + 1][1:-1]), "they stand at the top, where they end"
 
 
 def test_more_ranks_than_can_be_told_apart_are_not_drawn() -> None:

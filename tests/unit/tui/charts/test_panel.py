@@ -109,8 +109,8 @@ async def test_the_keys_of_a_chart() -> None:
             ("x", lambda: chart.view.along is XAxis.EPOCH),
             ("x", lambda: chart.view.along is XAxis.TIME),
             ("l", lambda: chart.view.log_y and chart.query_one(Chart).options.log_y),
-            ("L", lambda: chart.view.log_x),
-            ("L", lambda: not chart.view.log_x),
+            ("X", lambda: chart.view.log_x),
+            ("X", lambda: not chart.view.log_x),
             ("plus", lambda: chart.view.smoothing == 0.95),
             ("minus", lambda: chart.view.smoothing == 0.9),
             ("M", lambda: not chart.view.marks),
@@ -131,6 +131,7 @@ async def test_pages_show_all_charts_once_and_come_back_to_the_loss(size: tuple[
     async with stage.training(size=size) as pilot:
         await drawn(stage, pilot)
         num_charts = len(available(stage.session.state))
+        await pilot.press("]", "[")  # from now on, it is known how many there are
         seen = [chart.kind.id for chart in shown(stage)]
         assert seen[0] == "loss"
         while len(seen) < num_charts:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tui.charts.axis import Axis
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
@@ -180,12 +180,12 @@ def test_a_dashed_line_has_gaps_but_no_dot_elsewhere(seed: int, dash: int) -> No
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_sign_of_the_best_value_stands_in_its_column_within_a_dot(seed: int) -> None:
+def test_the_sign_of_the_best_value_covers_its_dot(seed: int) -> None:
     dice = random.Random(seed)
     for width, height in sizes(dice):
         x = steps(dice, dice.choice((2, 5, 20)))
         values = np.array([dice.uniform(0.1, 1) for _ in x])
-        best = int(values.argmin())
+        best = dice.randrange(values.size)  # of an accuracy it is not the lowest
         curve = Curve("test", 1, x, *3 * [values], band=False, signed=(best,), end_name="test")
         frame = make_frame([curve], PlotOptions("step", log_y=dice.random() < 0.5), width, height)
         assert frame
@@ -194,7 +194,8 @@ def test_the_sign_of_the_best_value_stands_in_its_column_within_a_dot(seed: int)
         rows, inner_width = frame.picture.dots.shape
         assert column == min(int(frame.x_axis.share_of(x[best]) * inner_width), inner_width - 1)
         exact = dot_row(float(values[best]), frame.y_axis, rows)
-        assert 4 * row - 1.5 <= exact <= 4 * row + 4.5
+        if inner_width > 2 * x[-1]:  # else other points are drawn in the same column
+            assert 4 * row - 0.5 - ROUNDING <= exact <= 4 * row + 3.5 + ROUNDING
 
 
 @pytest.mark.parametrize("seed", SEEDS)

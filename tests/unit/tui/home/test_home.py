@@ -647,7 +647,7 @@ async def test_a_recorded_study_says_what_failed_and_a_key_tries_it_again(
     folder.write(RunEnded("sync=ring #1", "b-2", TrialOutcome.FAILED, cause="out of memory"))
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await home.shows(pilot, "▸ ✗ failed", "two-ways", "2/2 runs")
+        await home.shows(pilot, "▸ ✗ failed", "two-ways", "2/2 runs", "✗ 1 of 2 runs failed")
         await pilot.press("enter")
         await home.shows(pilot, "✗ 1 of 2 runs failed: out of memory (ring)", "R try it again")
         await pilot.press("R")  # a browser has no terminal to give away
@@ -666,6 +666,8 @@ async def test_a_recorded_study_says_what_failed_and_a_key_tries_it_again(
         assert "R try" not in home.text()
         await pilot.press("escape")
         await home.is_at(pilot, HomeScreen)
+        await home.shows(pilot, "▌ ✓ as measured, ddp is fastest")
+        assert home.text().count("ddp is fastest") == 1
 
 
 async def test_the_title_counts_the_runs_that_need_a_person(runs_dir: Path) -> None:
@@ -802,6 +804,7 @@ async def test_the_preview_of_a_study_has_its_answer(
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "─ two-ways ─", "not complete: 1 of 2 cells: sync=ring")
+        await home.shows(pilot, "▲ stopped: 1 of 2 runs left to be made", "right list its runs")
 
 
 @pytest.fixture

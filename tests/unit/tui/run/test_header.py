@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from remote.events import CheckFinished, HostLost, SessionClosed
+from remote.events import HostLost, SessionClosed
 from remote.run.state.phases import RunPhase
 from tests.kit.histories import History, plan, stepped
 from tests.kit.scripts import script, seen, started
@@ -13,7 +13,7 @@ from tui.charts.chart_view import ChartView
 from tui.charts.drawing import make_drawing
 from tui.charts.heading import heading
 from tui.charts.kinds import KINDS
-from tui.run.components.header import NOTICE_SECONDS, load_notices, script_notes
+from tui.run.components.header import script_notes
 from tui.run.components.header_figures import header_figures
 from tui.run.components.header_lines import phase_text
 from tui.run.components.phase_line import phase_line, phase_seconds
@@ -51,17 +51,6 @@ def test_a_step_takes_the_same_time_in_the_header_the_phases_and_the_chart(is_ov
     parts = heading(make_drawing(state, phases, view), phases, view, 60)
     assert parts[0][0] == step_text
     assert step_text == ("295 ms" if is_over else "110 ms")
-
-
-def test_the_header_of_a_script_says_what_else_runs_there_and_how_to_end_it() -> None:
-    text, command = "another run of yours trains there: old", "rankboard stop old"
-    history = History(plan(2, script=True))
-    history.session(CheckFinished(0, "load", "warning", text, "wait for its end", command=command))
-    history.session(CheckFinished(1, "load", "warning", text, "wait for its end", command=command))
-    assert list(load_notices(history.state())) == [f"▲ {text} ▶ {command}"]
-    history.now += 2 * NOTICE_SECONDS
-    history.rank(0, stepped(0, 1))
-    assert not list(load_notices(history.state())), "it may have ended since"
 
 
 def test_a_script_without_a_total_is_told_how_to_have_progress() -> None:

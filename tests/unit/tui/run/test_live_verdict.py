@@ -24,7 +24,12 @@ from training.wire.rank_events import StepFinished
 from tui.kit.dialogs import TextDialog
 from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.run.json_printer import JsonPrinter
-from tui.run.live_verdict import judge_live_run, list_alerts
+from tui.run.live_verdict import (
+    NOTICE_SECONDS,
+    find_load_notice,
+    judge_live_run,
+    list_alerts,
+)
 from tui.run.run_verdict import RunVerdict, VerdictKeys
 from tui.run.verdict_panel import VerdictPanel
 
@@ -199,3 +204,19 @@ def test_the_list_of_a_failed_run_begins_with_the_cause() -> None:
         list_alerts(state, "s").splitlines()[0]
         == "✗ cause: node2, rank 1: killed by SIGKILL at step 3"
     )
+
+
+def test_of_a_script_it_is_said_what_else_runs_there_and_how_to_end_it() -> None:
+    text, command = "another run of yours trains there: old", "rankboard stop old"
+    history = History(plan(2, script=True))
+    check = launcher.CheckFinished(0, "load", "warning", text, "wait for its end", command=command)
+    history.session(check)
+    for step in range(1, 4):
+        history.rank(0, stepped(0, step)).rank(1, stepped(1, step))
+    run = history.state()
+    found = judge_live_run(run, [], KEYS, run.now, find_load_notice(run))
+    assert found.severity is Severity.WARN
+    assert (found.title, found.reasons) == (text, (command,))
+    history.now += 2 * NOTICE_SECONDS
+    history.rank(0, stepped(0, 4))
+    assert find_load_notice(history.state()) is None, "it may have ended since"
