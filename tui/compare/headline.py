@@ -56,6 +56,8 @@ class Finish(NamedTuple):
 
     text: str
     winner: int | None = None
+    brief: str = ""
+    """The text behind another clause, which has named the runs; "" if it is the same."""
 
 
 def shorten_name(name: str) -> str:
@@ -76,11 +78,13 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
         best_sound = sound_places[0] if sound_places else len(compared) - 1
         return Headline(Severity.WARN, title, warnings, best=best_sound)
     finishes = [_compare_speed(compared, titles, sound_places)]
-    goal_finish = _compare_goal(compared, sound_places)
+    goal_finish = _compare_goal(compared, titles, sound_places)
     if goal_finish.text:
         finishes.append(goal_finish)
     elif len(compared) == 2 and compared[1].loss_difference < SAME_LOSS:
         finishes.append(Finish("with the same loss at every step"))
+    # What is certain comes first.
+    finishes.sort(key=lambda finish: finish.winner is None)
     winners = {finish.winner for finish in finishes if finish.winner is not None}
     title = _join(finishes, has_conflict=len(winners) > 1)
     best = finishes[0].winner
@@ -99,9 +103,9 @@ def _join(finishes: Sequence[Finish], *, has_conflict: bool) -> str:
     first, *others = finishes
     text = first.text
     for finish in others:
-        conjunction = "but" if has_conflict else "and"
-        is_own_clause = finish.winner is not None
-        text += f"; {conjunction} {finish.text}" if is_own_clause else f", {finish.text}"
+        conjunction = "; but " if has_conflict else "; "
+        is_own_clause = finish.winner is not None or finish.brief
+        text += f"{conjunction if is_own_clause else ', '}{finish.brief or finish.text}"
     return text
 
 
@@ -197,8 +201,9 @@ def _compare_two(compared: Sequence[ComparedRun], titles: Sequence[str]) -> Fini
     high = other.against.ratio.high
     change = f"{format_ratio(_ratio(other))} per {unit}, not significant"
     if low > 1 / ALIKE and high < ALIKE:
-        return Finish(f"{title} is as fast as {first_title} ({change})")
-    return Finish(f"It is not certain which is faster, {first_title} or {title} ({change})")
+        return Finish(f"{title} is as fast as {first_title} ({change})", brief="as fast per step")
+    uncertain = f"which is faster per {unit} is not certain"
+    return Finish(f"{both}: {uncertain} ({change})", brief=uncertain)
 
 
 def _describe_gain(ratio: float) -> str:
@@ -235,7 +240,9 @@ def _unit(run: ComparedRun) -> str:
 # How well they learn ------------------------------------------------------------------------------
 
 
-def _compare_goal(compared: Sequence[ComparedRun], places: Sequence[int]) -> Finish:
+def _compare_goal(
+    compared: Sequence[ComparedRun], titles: Sequence[str], places: Sequence[int]
+) -> Finish:
     """Return which run reached first an accuracy that all have reached."""
     times = {place: compared[place].seconds_to_goal for place in places}
     known = {place: seconds for place, seconds in times.items() if math.isfinite(seconds)}
@@ -248,8 +255,8 @@ def _compare_goal(compared: Sequence[ComparedRun], places: Sequence[int]) -> Fin
     is_sooner = known[second] > SOONER * known[first] and first_text != second_text
     if not is_sooner:
         return Finish(f"both reach {goal} in {first_text}" if len(times) == 2 else "")
-    letter = RUN_LETTERS[first]
     if len(times) == 2:
-        return Finish(f"{letter} reaches {goal} in {first_text} instead of {second_text}", first)
-    others = count(len(times), "run")
-    return Finish(f"{letter} reaches {goal} first of {others}, in {first_text}", first)
+        text = f"reaches {goal} in {first_text} instead of {second_text}"
+    else:
+        text = f"reaches {goal} first of {count(len(times), 'run')}, in {first_text}"
+    return Finish(f"{titles[first]} {text}", first, f"{RUN_LETTERS[first]} {text}")

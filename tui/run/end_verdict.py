@@ -160,7 +160,7 @@ def _list_result_reasons(
         yield speed_text
     if run.verdict is Verdict.FINISHED and previous:
         yield from describe_change(run, previous)
-    if not is_brief:
+    if not is_brief and not any(flaw.kind is FlawKind.DIVERGED for flaw in flaws):
         yield from _list_test_means(run)
     unseen_text = seen.describe_unseen_end(run)
     if unseen_text:

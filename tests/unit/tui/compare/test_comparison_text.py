@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +44,21 @@ def runs(tmp_path: Path) -> list[str]:
         history.rank(0, Evaluated(0, 1, 30, 0.5, 0.75, 100, 1.0))
         recorded(tmp_path / "runs", history.done(0, 1).session(SessionClosed()))
     return ["20261123-a", "last"]
+
+
+def test_where_runs_differ_comes_before_where_they_do_not(run: Run, tmp_path: Path) -> None:
+    for name, sync, tested_at in (("20261123-a", "ddp", 90), ("20261123-b", "ring", 30)):
+        chance = random.Random(name)
+        history = History(replace(plan(2), run=name, work=Job(sync=sync))).training()
+        for step in range(1, 91):
+            for rank in (0, 1):
+                seconds = chance.uniform(0.02, 0.18)
+                history.rank(rank, StepFinished(rank, 1, step, 2.0 / step, seconds, samples=32))
+            if step == tested_at:
+                history.rank(0, Evaluated(0, 1, step, 0.5, 0.75, 100, 1.0))
+        recorded(tmp_path / "runs", history.done(0, 1).session(SessionClosed()))
+    done = run(compare, runs=["20261123-a", "last"])
+    assert "B 20261123-b reaches 75% in 1 s instead of 2 s; as fast per step" in done.stdout
 
 
 def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
