@@ -218,6 +218,8 @@ class RunBody(Container, SteadyWidget):
 
     def _show_page(self, kinds: Sequence[ChartKind]) -> None:
         """Show the charts from the start of the page on, as many as there are."""
+        if self._page_start >= len(kinds):  # a replay went back to before there were so many
+            self._page_start = 0
         num_different = min(len(kinds) - self._page_start, Charts.copies)
         if num_different != self._different:
             self._different = num_different
@@ -306,7 +308,8 @@ class RunBody(Container, SteadyWidget):
         """Show the charts and views of the deck, which may be others by now."""
         for chart in self._charts:
             chart.is_chosen = False
-        self._choose(_drawn_kinds(run))
+        self._page_start = 0
+        self._show_page(_drawn_kinds(run))
 
     def _choose(self, kinds: Sequence[ChartKind]) -> None:
         """Show the charts of the deck at their places."""

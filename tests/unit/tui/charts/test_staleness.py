@@ -53,7 +53,8 @@ async def test_staleness_has_a_chart_of_its_own(size: tuple[int, int]) -> None:
         await until(pilot, lambda: re.search(r" \d staleness", stage.text()) is not None)
         assert "● serving" in stage.text()
         shown = [chart.region for chart in stage.app.screen.query(Charts) if chart.display]
-        assert len(shown) == (3 if size[0] >= 110 else 1)
+        # Beside the charts, the ranks over time have a place where they differ.
+        assert len(shown) in ((3, 4) if size[0] >= 110 else (1,))
         assert all(region.width >= 20 and region.height >= 6 for region in shown)
         assert len({region.y for region in shown}) == (2 if size[0] >= 110 else 1)
         stage.session.close()
