@@ -88,9 +88,7 @@ async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[P
         await shown(pilot, "A 20261123-0 is 1.5x faster per step than B 20261123-1")
         await shown(pilot, "test accuracy (%) by wall time")
         found = screen_text(app)
-        assert "(100msinsteadof151ms);Areaches85%in3sinsteadof5s" in unspaced(app).replace(
-            "▌", ""
-        )
+        assert "(100msinsteadof151ms);Areaches85%in3sinsteadof5s" in unspaced(app).replace("▌", "")
         assert "+50.0% time per step (95%: +" in found, "what it rests on"
         facts = {line[:16].strip(): line[16:].split("  ") for line in found.splitlines()}
         cells = {label: [cell.strip() for cell in row if cell] for label, row in facts.items()}
