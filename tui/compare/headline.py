@@ -145,8 +145,8 @@ def _list_remarks(
     compared: Sequence[ComparedRun], best: int | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what spoils the best run or the comparison, and what spoils nothing."""
-    warnings = []
-    notes = []
+    warnings = list[str]()
+    notes = list[str]()
     letters = {}
     for place, (letter, run) in enumerate(zip(RUN_LETTERS, compared, strict=False)):
         letters[run.run.name] = letter
