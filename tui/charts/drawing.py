@@ -73,6 +73,9 @@ class Drawing(Struct, frozen=True, eq=False):
     """Whose value that is, if the names of the curves do not say it."""
     is_headline: bool = False
     """The newest value is the training loss as the header has it, not one of the curve."""
+    headline_row: int | None = None
+    """The rank, or -1 for all, whose figure in the header the newest value is; None if it is one of
+    the curve."""
     smoothing: float = 0.0
     """The weight of the past in the average that is drawn, or 0."""
     step_phases: tuple[float, ...] = ()
@@ -151,6 +154,36 @@ def _with_baseline(
     return replace(drawing, curves=(ghost, *drawing.curves))
 
 
+def with_header_figures(drawing: Drawing, kind: ChartKind, run: RunState) -> Drawing:
+    """Return a drawing with the header's figures of now, though its curves are of before."""
+    if kind.stacked:
+        return replace(drawing, step_phases=phase_seconds(run, kind))
+    if drawing.headline_row is None:
+        return drawing
+    return replace(drawing, newest=find_headline(run, kind, drawing.headline_row))
+
+
+def phase_seconds(run: RunState, kind: ChartKind) -> tuple[float, ...]:
+    """Return the seconds of each phase of a step, whose sum is the step in the header."""
+    means = step_means(run)
+    return tuple(getattr(means, name) for name in kind.series)
+
+
+def find_headline(run: RunState, kind: ChartKind, row: int) -> float:
+    """Return the figure of the header that a chart shows over time, or NaN if there is none.
+
+    `row` is a rank, or -1 for all.
+    """
+    if kind.id == "loss":
+        training_loss = join_losses(run.ranks if row < 0 else run.ranks[row : row + 1])
+        return math.nan if training_loss is None else training_loss
+    is_of_all = row < 0 or len(run.ranks) == 1
+    if not is_of_all or kind.id not in HEADLINES:
+        return math.nan
+    headline = HEADLINES[kind.id](step_means(run))
+    return headline if headline > 0 else math.nan
+
+
 def steps_to_refine(
     drawing: Drawing, kind: ChartKind, view: ChartView, run: RunState
 ) -> tuple[int, int] | None:
@@ -172,6 +205,14 @@ def steps_to_refine(
     return (first_step, last_step) if is_coarse else None
 
 
+class _NewestValue(Struct, frozen=True):
+    """The value that stands above a chart; see the fields of `Drawing`."""
+
+    name: str = ""
+    value: float = math.nan
+    headline_row: int | None = None
+
+
 class _Drawer:
     def __init__(self, run: RunState, kind: ChartKind, view: ChartView, curves: Curves) -> None:
         self._run = run
@@ -184,21 +225,21 @@ class _Drawer:
         lines, hidden = self._reader.read_all()
         self._smoothing = self._smoothing_of(lines)
         curves = [curve for line in lines for curve in self._curves_of(line, len(lines))]
-        step_phases = self._step_phases()
-        if step_phases:
+        step_phases: tuple[float, ...] = ()
+        if self._kind.stacked:
+            step_phases = phase_seconds(self._run, self._kind)
             curves = [
                 self._with_value(curve, curve.label, value)
                 for curve, value in zip(curves, step_phases, strict=True)
             ]
         tests = self._test_curves()
         if tests and len(lines) == 1:
-            _, newest = self._newest(lines)
-            curves.append(self._with_value(curves.pop(), "train", newest))
+            curves.append(self._with_value(curves.pop(), "train", self._newest(lines).value))
         curves += tests
         x_range = x_limits(curves, self._view.log_x)
         limit = self._limit()
         curves = [*self._limit_curve(limit, curves, x_range), *curves]
-        newest_name, newest = self._newest(lines)
+        newest = self._newest(lines)
         return Drawing(
             tuple(curves),
             tuple(self._reader.marks()),
@@ -206,9 +247,10 @@ class _Drawer:
             tuple(lines),
             x_range,
             hidden,
-            newest,
-            newest_name,
+            newest.value,
+            newest.name,
             self._kind.id == "loss",
+            newest.headline_row,
             self._smoothing,
             step_phases,
             limit,
@@ -234,6 +276,7 @@ class _Drawer:
             unit=self._kind.unit,
             stacked=self._kind.stacked,
             window=view.visible_range(x_range) if x_range else None,
+            has_end_values=self._run.phase is RunPhase.ENDED,
             growing=self._run.phase is not RunPhase.ENDED and view.window is None,
             warm=warm,
             cursor=view.cursor,
@@ -270,11 +313,11 @@ class _Drawer:
         is_smoothed = self._kind.smooth and not is_even
         return USUAL_SMOOTHING if is_smoothed else 0.0
 
-    def _newest(self, lines: list[ChartLine]) -> tuple[str, float]:
+    def _newest(self, lines: list[ChartLine]) -> _NewestValue:
         """Return the value that stands above the chart, and its name if the names of the curves do
         not say whose it is. It is smoothed as it is drawn; what the header has is as there."""
         if not lines or self._kind.stacked:
-            return "", math.nan
+            return _NewestValue()
         line = lines[-1]
         name = ""
         if self._view.mode is CurveMode.EACH and len(lines) > 1:
@@ -283,22 +326,12 @@ class _Drawer:
         elif len(lines) > 1:
             is_rank = SERIES[line.series].scope is Scope.RANK
             name = f"rank {line.name}" if is_rank else line.name
+        headline = find_headline(self._run, self._kind, line.row)
         if self._kind.id == "loss":
-            ranks = self._run.ranks if line.row < 0 else self._run.ranks[line.row : line.row + 1]
-            training_loss = join_losses(ranks)
-            return name or "train", math.nan if training_loss is None else training_loss
-        is_of_all = line.row < 0 or len(self._run.ranks) == 1
-        if is_of_all and self._kind.id in HEADLINES:
-            headline = HEADLINES[self._kind.id](step_means(self._run))
-            if headline > 0:
-                return name, headline
-        return name, newest_known(self._curves_of(line, len(lines))[-1].mean)
-
-    def _step_phases(self) -> tuple[float, ...]:
-        if not self._kind.stacked:
-            return ()
-        means = step_means(self._run)
-        return tuple(getattr(means, name) for name in self._kind.series)
+            return _NewestValue(name or "train", headline, line.row)
+        if math.isfinite(headline):
+            return _NewestValue(name, headline, line.row)
+        return _NewestValue(name, newest_known(self._curves_of(line, len(lines))[-1].mean))
 
     # Curves
 

@@ -68,6 +68,9 @@ class PlotOptions(Struct, frozen=True):
     """Whether the label of each curve stands where it ends, if there is room."""
     alarm: float | None = None
     """The x of a sign on the main curve that something went wrong there."""
+    has_end_values: bool = True
+    """Whether values stand beside the names of curves: those of a chart that is not drawn at each
+    tick would be older than what stands above it."""
 
 
 class PlotFrame(Struct, frozen=True):
@@ -160,7 +163,10 @@ def make_frame(
         return None
     row_labels = _row_labels(plot.row_texts(), rows, width)
     left = len(row_labels[0])
-    margin = _make_margin(plot, plot.end_names(rough_axis), width - left)
+    names = plot.end_names(rough_axis)
+    if not options.has_end_values:
+        names = [replace(name, value="") if name.name else name for name in names]
+    margin = _make_margin(plot, names, width - left)
     inner_width = width - left - margin.width
     x_axis = _x_axis(x_range, options, inner_width)
     picture = plot.draw(x_axis, inner_width)

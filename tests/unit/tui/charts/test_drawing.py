@@ -18,6 +18,7 @@ from remote import format
 from remote.run.apply import apply_record
 from remote.run.findings.training_loss import find_training_loss
 from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
 from tests.kit.histories import START, History, plan, said, stepped
 from tests.kit.scripts import line, logging, script, seen, started
 from training.job import Job
@@ -142,7 +143,8 @@ def test_each_phase_has_bars_of_its_own_with_its_name_and_mean_at_the_right() ->
     drawn = draw(trained(), PHASES)
     assert [curve.mean[9] for curve in drawn.curves] == pytest.approx([0.01, 0.06, 0.03])
     for width, compute in ((80, "compute"), (50, "comp")):
-        found = make_frame(drawn.curves, drawn.options, width, 12)
+        options = structs.replace(drawn.options, has_end_values=True)
+        found = make_frame(drawn.curves, options, width, 12)
         assert found is not None
         names = [text.strip() for text in texts_at_right(found) if text.strip()]
         assert names == ["data 10 ms", f"{compute} 60 ms", "sync 30 ms"]
@@ -192,6 +194,7 @@ def test_tests_are_a_line_with_a_sign_at_the_best_and_its_value_at_the_end() -> 
     state = with_tests(0.6, 0.316, 0.29, 0.305, 0.313)
     (test,) = [curve for curve in draw(state).curves if curve.signed]
     assert list(test.mean) == [0.6, 0.316, 0.29, 0.305, 0.313]
+    state.phase = RunPhase.ENDED
     looks = cells(state)
     assert looks.count("◆") == 1
     assert "test 0.3130" in looks
@@ -218,7 +221,9 @@ def test_names_at_the_ends_of_curves_keep_to_their_own_margin() -> None:
 def test_the_best_accuracy_is_the_highest() -> None:
     (test,) = [curve for curve in draw(with_tests(0.6, 0.2, 0.3), ACCURACY).curves if curve.signed]
     assert test.mean[test.signed[0]] == pytest.approx(80.0)
-    assert "test 70.0%" in cells(with_tests(0.6, 0.2, 0.3), ACCURACY)
+    state = with_tests(0.6, 0.2, 0.3)
+    state.phase = RunPhase.ENDED
+    assert "test 70.0%" in cells(state, ACCURACY)
 
 
 def test_a_test_and_a_checkpoint_are_marks() -> None:
