@@ -183,6 +183,14 @@ def _log_tick_values(axis: Axis, max_count: int) -> list[float]:
     return []
 
 
+def log_tick_label(value: float) -> str:
+    """Return the label of a tick on a log axis: great and small values as powers, such as 1e5."""
+    if 1e-4 <= value < 1e4:
+        return tick_label(value)
+    mantissa, _, power = f"{value:.2e}".partition("e")
+    return f"{float(mantissa):g}e{int(power)}"
+
+
 def tick_label(value: float, step: float = 0.0) -> str:
     """Return a short number such as 0.25, 12k or 3e-05, with the decimals that `step` needs."""
     size = max(abs(value), step)

@@ -21,11 +21,11 @@ from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.run.series.step_times import Means
 from remote.run.state.phases import RunPhase
 from tui.charts.annotations import PointLabel
-from tui.charts.axis_limits import spans_decades, x_limits
+from tui.charts.axis_limits import MIN_DECADES, MIN_DECADES_IF_LOW, count_decades, x_limits
 from tui.charts.chart_lines import ChartLine, LineReader
 from tui.charts.chart_view import USUAL_SMOOTHING, ChartView, CurveMode, XAxis
 from tui.charts.kinds import ChartKind
-from tui.charts.plot_frame import PlotOptions
+from tui.charts.plot_frame import PlotOptions, curves_for_height
 from tui.charts.raster import Curve
 from tui.charts.smoothing import is_noisy, newest_known, smooth
 from tui.charts.units import format_value
@@ -87,6 +87,16 @@ class Drawing(Struct, frozen=True, eq=False):
     baseline_name: str = ""
     baseline: float = math.nan
     """The value of the baseline at the newest x, or NaN."""
+    best_test: str = ""
+    """The value of the test that has the sign, or ""."""
+
+    def for_height(self, height: int) -> Drawing:
+        """Return what a chart with so many rows shows of this."""
+        return replace(
+            self,
+            curves=tuple(curves_for_height(self.curves, height)),
+            options=self.options.for_height(height),
+        )
 
 
 def make_drawing(
@@ -254,6 +264,7 @@ class _Drawer:
             self._smoothing,
             step_phases,
             limit,
+            best_test=self._best_value(tests),
         )
 
     def mean_curve(self, series: str) -> Curve:
@@ -266,13 +277,15 @@ class _Drawer:
         view = self._view
         # How far a run that diverged has come is seen from its first steps on.
         warm = None if self._divergence_step is not None else self._reader.warm_x(lines)
+        is_log, is_log_if_low = self._log_choices(lines, warm)
         return PlotOptions(
             view.along.value,
             clock=self._reader.is_by_time,
             parts=view.along is XAxis.EPOCH,
             from_zero=self._kind.from_zero,
             log_x=view.log_x,
-            log_y=self._is_log(lines, warm),
+            log_y=is_log,
+            log_y_if_low=is_log_if_low,
             unit=self._kind.unit,
             stacked=self._kind.stacked,
             window=view.visible_range(x_range) if x_range else None,
@@ -292,16 +305,20 @@ class _Drawer:
         points = lines[0].points
         return float(np.interp(self._divergence_step, points.step, lines[0].x))
 
-    def _is_log(self, lines: list[ChartLine], warm: float | None) -> bool:
+    def _log_choices(self, lines: list[ChartLine], warm: float | None) -> tuple[bool, bool]:
+        """Return whether the y axis is logarithmic, and whether it is where a chart is low."""
         if self._kind.stacked or not lines:
-            return False
+            return False, False
         if self._view.log_y is not None:
-            return self._view.log_y
+            return self._view.log_y, self._view.log_y
         if self._kind.unit is Unit.SHARE:  # between 0 and 1 by nature
-            return False
+            return False, False
         # Of what was measured, as a peak takes many steps to leave an average.
         values = np.concatenate([line.points.mean[line.x >= (warm or -math.inf)] for line in lines])
-        return spans_decades(values, with_peaks=self._divergence_step is not None)
+        has_diverged = self._divergence_step is not None
+        decades = count_decades(values, with_peaks=has_diverged)
+        is_log_if_low = self._kind.id == "loss" and decades > MIN_DECADES_IF_LOW
+        return decades > MIN_DECADES, is_log_if_low
 
     def _smoothing_of(self, lines: list[ChartLine]) -> float:
         if self._kind.stacked or not lines:
@@ -423,6 +440,13 @@ class _Drawer:
         label = "test acc" if unit is Unit.SHARE else "test loss"
         curve = Curve(label, TEST, line.x, mean, mean, mean, band=False, signed=(int(best),))
         return [self._with_value(curve, "test", float(mean[last]))]
+
+    def _best_value(self, tests: list[Curve]) -> str:
+        """Return the value of the test that has the sign, or ""."""
+        if not tests:
+            return ""
+        (test,) = tests
+        return self._format(float(test.mean[test.signed[0]]))
 
 
 def divergence_step(run: RunState) -> int | None:

@@ -152,14 +152,16 @@ class Charts(ViewedChart):
     def _update_caption(self) -> None:
         inks = inks_of(self.app.current_theme)
         width = self.size.width
-        inputs = (self._drawing, self.title, width, inks)
+        plot_height = self._plot.size.height
+        inputs = (self._drawing, self.title, width, plot_height, inks)
         if inputs == self._caption_inputs:
             return
         self._caption_inputs = inputs
         parts: list[str | tuple[str, str]] = []
         if self._drawing is not None:
             room = width - CAPTION_FRAME_WIDTH - len(self.title)
-            for text, colour in heading(self._drawing, self.kind, self.view, room):
+            drawing = self._drawing.for_height(plot_height)
+            for text, colour in heading(drawing, self.kind, self.view, room):
                 parts.append((text, inks.by_number(colour)) if colour >= 0 else text)
         self.caption(Content.assemble(*parts) if parts else "")
 

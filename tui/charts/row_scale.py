@@ -18,6 +18,7 @@ from tui.charts.axis import (
     Axis,
     exact_axis,
     log_axis,
+    log_tick_label,
     round_step,
     tick_label,
     widen_if_empty,
@@ -134,7 +135,7 @@ def _log_scale(low: float, high: float, rows: int) -> RowScale:
         return _linear_scale(low, high, rows)
     step = best.row_size * best.rows_per_tick
     values_of_rows = [(row, 10 ** (best.offset + n * step)) for row, n in best.ticks(rows)]
-    texts = tuple((row, tick_label(float(f"{value:.6g}"))) for row, value in values_of_rows)
+    texts = tuple((row, log_tick_label(float(f"{value:.6g}"))) for row, value in values_of_rows)
     return RowScale(Axis(10**bottom, 10**top, log=True), texts)
 
 
