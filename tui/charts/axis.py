@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -183,12 +184,19 @@ def _log_tick_values(axis: Axis, max_count: int) -> list[float]:
     return []
 
 
-def log_tick_label(value: float) -> str:
-    """Return the label of a tick on a log axis: great and small values as powers, such as 1e5."""
-    if 1e-4 <= value < 1e4:
-        return tick_label(value)
-    mantissa, _, power = f"{value:.2e}".partition("e")
-    return f"{float(mantissa):g}e{int(power)}"
+def log_tick_labels(values: Sequence[float]) -> list[str]:
+    """Return the labels of ticks on a log axis in one notation: if some are great or small, those
+    are powers, such as 1e5, and so are those next to them."""
+    least_power = 1e3 if max(values, default=0.0) >= 1e5 else math.inf
+    greatest_power = 1e-3 if min(values, default=1.0) < 1e-4 else 0.0
+    labels = []
+    for value in values:
+        if greatest_power < value < least_power:
+            labels.append(f"{value:g}")
+            continue
+        mantissa, _, power = f"{value:.2e}".partition("e")
+        labels.append(f"{float(mantissa):g}e{int(power)}")
+    return labels
 
 
 def tick_label(value: float, step: float = 0.0) -> str:
