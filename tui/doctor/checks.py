@@ -84,8 +84,8 @@ def make_matrix(state: RunState, width: int, *, with_passed: bool) -> list[list[
     if whole_table and passed:
         first_passed = len(whole_table) - len(passed)
         section = [[], [sign, ("", head)]] if first_passed else [[sign, ("", head)]]
-        indent = ("", " " * GAP_WIDTH)
-        passed_lines = [[indent, *line[1:]] for line in whole_table[first_passed:]]
+        no_sign = ("", " " * GAP_WIDTH)
+        passed_lines = [[no_sign, *line[1:]] for line in whole_table[first_passed:]]
         return [*whole_table[:first_passed], *section, *passed_lines]
     lines = _make_columns(state, others, width)
     if lines is None:
