@@ -105,6 +105,8 @@ class HomeScreen(LiveScreen, Keeping):
 
     def on_screen_resume(self) -> None:
         self.read()
+        # A run that was opened needs nobody any more, though nothing new is recorded.
+        self._draw()
 
     def on_resize(self, event: Resize) -> None:
         # Widgets have their new sizes only after the next refresh.
