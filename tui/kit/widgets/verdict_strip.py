@@ -74,19 +74,21 @@ class VerdictStrip(Static):
         title: str,
         reasons: Sequence[Reason] = (),
         next_keys: Sequence[NextKey] = (),
+        *,
+        is_calm: bool = False,
     ) -> None:
         """Show a verdict; without a title, hide. Keys that are "" do nothing here and are left
-        out; the first of the others stands out."""
+        out; the first of the others stands out, unless it `is_calm`: there is nothing to do."""
         # While hidden, the widget has no width.
         width = self.content_size.width or self.app.size.width - FRAME_WIDTH
-        shown = severity, title, tuple(reasons), tuple(next_keys), width
+        shown = severity, title, tuple(reasons), tuple(next_keys), is_calm, width
         if shown == self._shown:
             return
         self._shown = shown
         self.display = bool(title)
         for other in Severity:
             self.set_class(other is severity, other.value)
-        verdict = draw_verdict(severity, title, reasons, next_keys, width)
+        verdict = draw_verdict(severity, title, reasons, next_keys, width, is_calm=is_calm)
         # Most changes are of figures; a layout draws the whole screen.
         height = verdict.get_height({}, width)
         self.update(verdict, layout=height != self._height)
@@ -104,21 +106,26 @@ def draw_verdict(
     reasons: Sequence[Reason],
     next_keys: Sequence[NextKey],
     width: int = 0,
+    *,
+    is_calm: bool = False,
 ) -> Content:
-    """Return a verdict, its reasons and the keys that help, in lines. `width`: see
+    """Return a verdict, its reasons and the keys that help, in lines. `width` and `is_calm`: see
     `draw_next_keys`."""
     sign_name = SIGN_NAMES.get(severity)
     sign = f"{palette.sign(sign_name)} " if sign_name else ""
     lines = [Content.styled(f"{sign}{plain(title)}", TITLE_STYLES[severity])]
     for reason in reasons:
         lines.append(Content(plain(reason)) if isinstance(reason, str) else reason)
-    if key_line := draw_next_keys(next_keys, width):
+    if key_line := draw_next_keys(next_keys, width, is_calm=is_calm):
         lines.append(key_line)
     return Content("\n").join(lines)
 
 
-def draw_next_keys(next_keys: Sequence[NextKey], width: int = 0) -> Content | None:
-    """Return the keys that help in a line, the first of them marked: "▶ R resume   n new run".
+def draw_next_keys(
+    next_keys: Sequence[NextKey], width: int = 0, *, is_calm: bool = False
+) -> Content | None:
+    """Return the keys that help in a line, the first of them marked: "▶ R resume   n new run";
+    none where it `is_calm`.
 
     Those for which there is no room in `width` columns are left out; 0 for room enough.
     """
@@ -126,8 +133,9 @@ def draw_next_keys(next_keys: Sequence[NextKey], width: int = 0) -> Content | No
     for key, text in next_keys:
         if not key:
             continue
-        gap = KEY_GAP if line else f"{palette.sign('playing')} "
-        text_style = "" if line else "bold"
+        is_marked = not line and not is_calm
+        gap = f"{palette.sign('playing')} " if is_marked else KEY_GAP if line else ""
+        text_style = "bold" if is_marked else ""
         part = Content.assemble((f"{gap}{key}", ACCENT), (f" {plain(text)}", text_style))
         if line and width and line.cell_length + part.cell_length > width:
             break
