@@ -152,8 +152,7 @@ def picture_screens(studio: Studio) -> None:
     comparison = [RANKBOARD, "compare", "baseline", "lr-0.3", "--dashboard"]
     screens = {
         "home": ([RANKBOARD], NORMAL_SIZE, "baseline", ""),
-        # The log of rank 2: those of the others have paths of this machine.
-        "failed": ([RANKBOARD, "open", "failed"], NORMAL_SIZE, "sigkill", "6rrrv"),
+        "failed": ([RANKBOARD, "open", "failed"], NORMAL_SIZE, "sigkill", ""),
         "80x24": ([RANKBOARD, "open", "straggler"], SMALL_SIZE, "finished", ""),
         "compare": (comparison, NORMAL_SIZE, "finished", ""),
     }

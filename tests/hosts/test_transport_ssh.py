@@ -24,6 +24,7 @@ from typing import Any
 import paramiko
 import psutil
 import pytest
+from msgspec import structs
 
 from remote.cluster.hosts import Host
 from remote.transport import AgentCommand, Unreachable
@@ -233,7 +234,7 @@ def test_the_real_agent(sshd: Sshd) -> None:
     assert isinstance(hello.event, Hello)
     line.write(encode(Close()))
     assert line.close() == ""
-    again = Reader(SshTransport().open(host, replace(agent, after=hello.seq), Heard()))
+    again = Reader(SshTransport().open(host, structs.replace(agent, after=hello.seq), Heard()))
     events = []
     with suppress(EOFError):
         while True:

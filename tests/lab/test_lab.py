@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from remote.lab import namespaces, quota
 from remote.lab.lab import Lab, LabHost, LabState
@@ -252,7 +253,7 @@ def test_nothing_outlives_its_launcher(number: signal.Signals, cpus: str) -> Non
 def test_the_agent_lives_on_its_host(tmp_path: object) -> None:
     with Lab.start(parse(2, "1gbit", "0.5")) as lab:
         host = replace(lab.hosts[1], timeout=30)
-        agent = replace(
+        agent = structs.replace(
             AN_AGENT, folder=f"{tmp_path}/run", route_to=lab.hosts[0].address, cwd=str(tmp_path)
         )
         line = LocalTransport(enter=lab.enter).open(host, agent, Heard())

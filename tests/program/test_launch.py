@@ -267,7 +267,7 @@ def test_data_that_no_host_has_are_told_once_before_anything_is_started(
     done = run(tmp_path, "doctor", *over_ssh(sshd, 3), *missing)
     assert done.returncode == 2
     assert done.stdout.count("all hosts: data failed: /nowhere/photos: No such file") == 1
-    assert "! all hosts: address: the same machine" in done.stdout
+    assert "▲ all hosts: address: the same machine" in done.stdout
 
 
 def test_master_port_in_use(sshd: Sshd, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ async def test_a_page_shows_the_run_and_acts_on_nothing(served: Served) -> None:
         await drawn(page, "finished in")
         for said in (["x"], {"a": 1}, 3, ["resize", {"width": "1"}], ["resize", {"width": 1e9}]):
             await page.send_str(json.dumps(said))
-        for key in "wye":  # a chart, lines of the log, a screenshot: they would be files
+        for key in "WYe":  # a chart, lines of the log, a screenshot: they would be files
             await page.send_str(json.dumps(["stdin", key]))
         await drawn(page, "no files can be saved from a browser")
         for key in "C!":  # no list of other runs comes before that of alerts

@@ -367,7 +367,7 @@ def test_a_rank_that_serves_takes_no_part_in_figures_and_progress() -> None:
     assert list(run.curves.of("staleness", 1).mean) == [3.0] * 20
     server, *_, average = outcome.result_table(run)[1]
     assert set(server[2:]) == {"-"}
-    assert average[2] == "0.100"
+    assert average[2] == "100 ms"
     ended = history.done(0, 1, 2).closed()
     assert ended.verdict is Verdict.FINISHED
     assert math.isnan(ended.ranks[0].timing.whole.seconds)

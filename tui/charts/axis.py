@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -181,6 +182,21 @@ def _log_tick_values(axis: Axis, max_count: int) -> list[float]:
         if 2 <= len(inside) <= max(max_count, MIN_LOG_TICKS):
             return inside
     return []
+
+
+def log_tick_labels(values: Sequence[float]) -> list[str]:
+    """Return the labels of ticks on a log axis in one notation: if some are great or small, those
+    are powers, such as 1e5, and so are those next to them."""
+    least_power = 1e3 if max(values, default=0.0) >= 1e5 else math.inf
+    greatest_power = 1e-3 if min(values, default=1.0) < 1e-4 else 0.0
+    labels = []
+    for value in values:
+        if greatest_power < value < least_power:
+            labels.append(f"{value:g}")
+            continue
+        mantissa, _, power = f"{value:.2e}".partition("e")
+        labels.append(f"{float(mantissa):g}e{int(power)}")
+    return labels
 
 
 def tick_label(value: float, step: float = 0.0) -> str:

@@ -21,6 +21,8 @@ MAX_SAMPLED_VALUES = 8192
 """Quantiles are taken of about so many values at most."""
 MIN_DECADES = 1.5
 """Powers of ten from which on a linear axis would show only the greatest values."""
+MIN_DECADES_IF_LOW = 1.0
+"""The same where a chart has few rows."""
 
 
 class _VisibleValues(NamedTuple):
@@ -70,15 +72,15 @@ def y_limits(
     return without_peaks if gains_much else (low, high)
 
 
-def spans_decades(values: Floats, *, with_peaks: bool = False) -> bool:
-    """Return True if values are over 0 and so far apart that their axis should be logarithmic,
-    with or without peaks."""
+def count_decades(values: Floats, *, with_peaks: bool = False) -> float:
+    """Return how many powers of ten lie between values, with or without peaks: 0 if some are not
+    over 0."""
     known = values[np.isfinite(values)]
     sampled = known[:: 1 + known.size // MAX_SAMPLED_VALUES]
     if not sampled.size:
-        return False
+        return 0.0
     low, high = (known.min(), known.max()) if with_peaks else _quantiles(sampled)
-    return bool(low > 0 and math.log10(high) - math.log10(low) > MIN_DECADES)
+    return math.log10(high) - math.log10(low) if low > 0 else 0.0
 
 
 def _limits_without_peaks(

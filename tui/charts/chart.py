@@ -189,7 +189,7 @@ class Chart(LineWidget, can_focus=True):
         if curve < FAINT:
             return self._palette_colour(curve).rich_color
         # More than the tint of the band, on which a faint curve lies.
-        faint = self._ground.blend(self._palette_colour(curve - FAINT), 0.2 + self._tint)
+        faint = self._ground.blend(self._palette_colour(curve - FAINT), 0.3 + self._tint)
         return faint.rich_color
 
     def _tinted(self, band: int) -> RichColor:
@@ -203,7 +203,7 @@ class Chart(LineWidget, can_focus=True):
     @property
     def _tint(self) -> float:
         """How much of its colour a band has, from 0 to 1."""
-        return float(self.app.current_theme.variables.get("band-tint", 0.25))
+        return float(self.app.current_theme.variables.get("band-tint", 0.16))
 
     def _palette_colour(self, number: int) -> Color:
         return Color.parse(inks_of(self.app.current_theme).by_number(number))

@@ -21,11 +21,11 @@ from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.run.series.step_times import Means
 from remote.run.state.phases import RunPhase
 from tui.charts.annotations import PointLabel
-from tui.charts.axis_limits import spans_decades, x_limits
+from tui.charts.axis_limits import MIN_DECADES, MIN_DECADES_IF_LOW, count_decades, x_limits
 from tui.charts.chart_lines import ChartLine, LineReader
 from tui.charts.chart_view import USUAL_SMOOTHING, ChartView, CurveMode, XAxis
 from tui.charts.kinds import ChartKind
-from tui.charts.plot_frame import PlotOptions
+from tui.charts.plot_frame import PlotOptions, curves_for_height
 from tui.charts.raster import Curve
 from tui.charts.smoothing import is_noisy, newest_known, smooth
 from tui.charts.units import format_value
@@ -73,6 +73,9 @@ class Drawing(Struct, frozen=True, eq=False):
     """Whose value that is, if the names of the curves do not say it."""
     is_headline: bool = False
     """The newest value is the training loss as the header has it, not one of the curve."""
+    headline_row: int | None = None
+    """The rank, or -1 for all, whose figure in the header the newest value is; None if it is one of
+    the curve."""
     smoothing: float = 0.0
     """The weight of the past in the average that is drawn, or 0."""
     step_phases: tuple[float, ...] = ()
@@ -84,6 +87,16 @@ class Drawing(Struct, frozen=True, eq=False):
     baseline_name: str = ""
     baseline: float = math.nan
     """The value of the baseline at the newest x, or NaN."""
+    best_test: str = ""
+    """The value of the test that has the sign, or ""."""
+
+    def for_height(self, height: int) -> Drawing:
+        """Return what a chart with so many rows shows of this."""
+        return replace(
+            self,
+            curves=tuple(curves_for_height(self.curves, height)),
+            options=self.options.for_height(height),
+        )
 
 
 def make_drawing(
@@ -151,6 +164,36 @@ def _with_baseline(
     return replace(drawing, curves=(ghost, *drawing.curves))
 
 
+def with_header_figures(drawing: Drawing, kind: ChartKind, run: RunState) -> Drawing:
+    """Return a drawing with the header's figures of now, though its curves are of before."""
+    if kind.stacked:
+        return replace(drawing, step_phases=phase_seconds(run, kind))
+    if drawing.headline_row is None:
+        return drawing
+    return replace(drawing, newest=find_headline(run, kind, drawing.headline_row))
+
+
+def phase_seconds(run: RunState, kind: ChartKind) -> tuple[float, ...]:
+    """Return the seconds of each phase of a step, whose sum is the step in the header."""
+    means = step_means(run)
+    return tuple(getattr(means, name) for name in kind.series)
+
+
+def find_headline(run: RunState, kind: ChartKind, row: int) -> float:
+    """Return the figure of the header that a chart shows over time, or NaN if there is none.
+
+    `row` is a rank, or -1 for all.
+    """
+    if kind.id == "loss":
+        training_loss = join_losses(run.ranks if row < 0 else run.ranks[row : row + 1])
+        return math.nan if training_loss is None else training_loss
+    is_of_all = row < 0 or len(run.ranks) == 1
+    if not is_of_all or kind.id not in HEADLINES:
+        return math.nan
+    headline = HEADLINES[kind.id](step_means(run))
+    return headline if headline > 0 else math.nan
+
+
 def steps_to_refine(
     drawing: Drawing, kind: ChartKind, view: ChartView, run: RunState
 ) -> tuple[int, int] | None:
@@ -172,6 +215,14 @@ def steps_to_refine(
     return (first_step, last_step) if is_coarse else None
 
 
+class _NewestValue(Struct, frozen=True):
+    """The value that stands above a chart; see the fields of `Drawing`."""
+
+    name: str = ""
+    value: float = math.nan
+    headline_row: int | None = None
+
+
 class _Drawer:
     def __init__(self, run: RunState, kind: ChartKind, view: ChartView, curves: Curves) -> None:
         self._run = run
@@ -184,21 +235,21 @@ class _Drawer:
         lines, hidden = self._reader.read_all()
         self._smoothing = self._smoothing_of(lines)
         curves = [curve for line in lines for curve in self._curves_of(line, len(lines))]
-        step_phases = self._step_phases()
-        if step_phases:
+        step_phases: tuple[float, ...] = ()
+        if self._kind.stacked:
+            step_phases = phase_seconds(self._run, self._kind)
             curves = [
                 self._with_value(curve, curve.label, value)
                 for curve, value in zip(curves, step_phases, strict=True)
             ]
         tests = self._test_curves()
         if tests and len(lines) == 1:
-            _, newest = self._newest(lines)
-            curves.append(self._with_value(curves.pop(), "train", newest))
+            curves.append(self._with_value(curves.pop(), "train", self._newest(lines).value))
         curves += tests
         x_range = x_limits(curves, self._view.log_x)
         limit = self._limit()
         curves = [*self._limit_curve(limit, curves, x_range), *curves]
-        newest_name, newest = self._newest(lines)
+        newest = self._newest(lines)
         return Drawing(
             tuple(curves),
             tuple(self._reader.marks()),
@@ -206,12 +257,14 @@ class _Drawer:
             tuple(lines),
             x_range,
             hidden,
-            newest,
-            newest_name,
+            newest.value,
+            newest.name,
             self._kind.id == "loss",
+            newest.headline_row,
             self._smoothing,
             step_phases,
             limit,
+            best_test=self._best_value(tests),
         )
 
     def mean_curve(self, series: str) -> Curve:
@@ -224,16 +277,19 @@ class _Drawer:
         view = self._view
         # How far a run that diverged has come is seen from its first steps on.
         warm = None if self._divergence_step is not None else self._reader.warm_x(lines)
+        is_log, is_log_if_low = self._log_choices(lines, warm)
         return PlotOptions(
             view.along.value,
             clock=self._reader.is_by_time,
             parts=view.along is XAxis.EPOCH,
             from_zero=self._kind.from_zero,
             log_x=view.log_x,
-            log_y=self._is_log(lines, warm),
+            log_y=is_log,
+            log_y_if_low=is_log_if_low,
             unit=self._kind.unit,
             stacked=self._kind.stacked,
             window=view.visible_range(x_range) if x_range else None,
+            has_end_values=self._run.phase is RunPhase.ENDED,
             growing=self._run.phase is not RunPhase.ENDED and view.window is None,
             warm=warm,
             cursor=view.cursor,
@@ -249,16 +305,20 @@ class _Drawer:
         points = lines[0].points
         return float(np.interp(self._divergence_step, points.step, lines[0].x))
 
-    def _is_log(self, lines: list[ChartLine], warm: float | None) -> bool:
+    def _log_choices(self, lines: list[ChartLine], warm: float | None) -> tuple[bool, bool]:
+        """Return whether the y axis is logarithmic, and whether it is where a chart is low."""
         if self._kind.stacked or not lines:
-            return False
+            return False, False
         if self._view.log_y is not None:
-            return self._view.log_y
+            return self._view.log_y, self._view.log_y
         if self._kind.unit is Unit.SHARE:  # between 0 and 1 by nature
-            return False
+            return False, False
         # Of what was measured, as a peak takes many steps to leave an average.
         values = np.concatenate([line.points.mean[line.x >= (warm or -math.inf)] for line in lines])
-        return spans_decades(values, with_peaks=self._divergence_step is not None)
+        has_diverged = self._divergence_step is not None
+        decades = count_decades(values, with_peaks=has_diverged)
+        is_log_if_low = self._kind.id == "loss" and decades > MIN_DECADES_IF_LOW
+        return decades > MIN_DECADES, is_log_if_low
 
     def _smoothing_of(self, lines: list[ChartLine]) -> float:
         if self._kind.stacked or not lines:
@@ -270,11 +330,11 @@ class _Drawer:
         is_smoothed = self._kind.smooth and not is_even
         return USUAL_SMOOTHING if is_smoothed else 0.0
 
-    def _newest(self, lines: list[ChartLine]) -> tuple[str, float]:
+    def _newest(self, lines: list[ChartLine]) -> _NewestValue:
         """Return the value that stands above the chart, and its name if the names of the curves do
         not say whose it is. It is smoothed as it is drawn; what the header has is as there."""
         if not lines or self._kind.stacked:
-            return "", math.nan
+            return _NewestValue()
         line = lines[-1]
         name = ""
         if self._view.mode is CurveMode.EACH and len(lines) > 1:
@@ -283,22 +343,12 @@ class _Drawer:
         elif len(lines) > 1:
             is_rank = SERIES[line.series].scope is Scope.RANK
             name = f"rank {line.name}" if is_rank else line.name
+        headline = find_headline(self._run, self._kind, line.row)
         if self._kind.id == "loss":
-            ranks = self._run.ranks if line.row < 0 else self._run.ranks[line.row : line.row + 1]
-            training_loss = join_losses(ranks)
-            return name or "train", math.nan if training_loss is None else training_loss
-        is_of_all = line.row < 0 or len(self._run.ranks) == 1
-        if is_of_all and self._kind.id in HEADLINES:
-            headline = HEADLINES[self._kind.id](step_means(self._run))
-            if headline > 0:
-                return name, headline
-        return name, newest_known(self._curves_of(line, len(lines))[-1].mean)
-
-    def _step_phases(self) -> tuple[float, ...]:
-        if not self._kind.stacked:
-            return ()
-        means = step_means(self._run)
-        return tuple(getattr(means, name) for name in self._kind.series)
+            return _NewestValue(name or "train", headline, line.row)
+        if math.isfinite(headline):
+            return _NewestValue(name, headline, line.row)
+        return _NewestValue(name, newest_known(self._curves_of(line, len(lines))[-1].mean))
 
     # Curves
 
@@ -390,6 +440,13 @@ class _Drawer:
         label = "test acc" if unit is Unit.SHARE else "test loss"
         curve = Curve(label, TEST, line.x, mean, mean, mean, band=False, signed=(int(best),))
         return [self._with_value(curve, "test", float(mean[last]))]
+
+    def _best_value(self, tests: list[Curve]) -> str:
+        """Return the value of the test that has the sign, or ""."""
+        if not tests:
+            return ""
+        (test,) = tests
+        return self._format(float(test.mean[test.signed[0]]))
 
 
 def divergence_step(run: RunState) -> int | None:

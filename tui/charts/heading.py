@@ -262,27 +262,28 @@ def legend(drawing: Drawing, view: ChartView, room: int) -> ColouredTexts:
 
 
 def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
-    """Return the signs of a mean, its band and its tests, with the newest value of these.
+    """Return the signs of a mean and its band, and the newest and the best value of tests.
 
     With little room, the first ones go.
     """
     parts: ColouredTexts = []
     line = drawing.lines[0] if drawing.lines else None
     if line and line.row < 0 and len(line.points):
+        if any(curve.is_raw for curve in drawing.curves):
+            parts += [(f"{palette.sign('raw')} step", LINE)]
         if drawing.smoothing:
             average = _average(drawing) if drawing.is_headline else "ema"
-            parts += [
-                (f"{palette.sign('curve')} {average}", LINE),
-                (f"{palette.sign('raw')} step", LINE),
-            ]
+            parts += [(f"{palette.sign('curve')} {average}", LINE)]
         else:
             parts += [(f"{palette.sign('curve')} mean", LINE)]
         if any(curve.band for curve in drawing.curves):
             parts += [(f"{palette.sign('band')} min to max", LINE)]
     for curve in drawing.curves:
         if curve.signed:
-            text = f"{palette.sign('test')} {curve.label} {curve.end_value}"
-            parts.append((text, curve.colour))
+            parts += [
+                (f"{curve.end_name} {curve.end_value}", curve.colour),
+                (f"{palette.sign('test')} best {drawing.best_test}", curve.colour),
+            ]
     while parts and _total_length(_spaced(parts)) > room:
         parts.pop(0)
     return _spaced(parts)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from remote.metrics.points import Points, evaluation_points, training_points
 from remote.metrics.run import RunFigures
-from tui.charts.axis_limits import spans_decades
+from tui.charts.axis_limits import MIN_DECADES, count_decades
 from tui.charts.chart_view import USUAL_SMOOTHING
 from tui.charts.raster import Curve, Floats
 from tui.charts.smoothing import smooth
@@ -42,7 +42,9 @@ class CompareMeasure(Struct, frozen=True):
     def is_log(self, curves: Sequence[Curve]) -> bool:
         """Return True if these curves are easier to compare on a logarithmic axis."""
         values = [curve.mean for curve in curves]
-        return self.metric == "loss" and bool(values) and spans_decades(np.concatenate(values))
+        if self.metric != "loss" or not values:
+            return False
+        return count_decades(np.concatenate(values)) > MIN_DECADES
 
     def curves(
         self, runs: Sequence[RunFigures], *, clock: bool, smoothed: bool = False

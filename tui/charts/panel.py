@@ -15,7 +15,7 @@ from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.state.phases import RunPhase
 from tui.charts.chart_view import ChartView
-from tui.charts.drawing import Baseline, make_drawing, steps_to_refine
+from tui.charts.drawing import Baseline, make_drawing, steps_to_refine, with_header_figures
 from tui.charts.export import save_chart
 from tui.charts.fine_curves import FineCurves
 from tui.charts.heading import heading, nearest_point
@@ -60,7 +60,7 @@ class Charts(ViewedChart):
         self._caption_inputs: tuple[object, ...] = ()
         self._drawn_step = self._drawn_tests = 0
         self._is_over = False
-        self._turn = DrawTurn()
+        self._turn, self._caption_turn = DrawTurn(), DrawTurn()
         self._fine = FineCurves()
 
     def choose(self, kind: ChartKind, view: ChartView) -> None:
@@ -116,6 +116,8 @@ class Charts(ViewedChart):
             self._drawn_step = run.step
             self._drawn_tests = len(run.progress.evaluations)
             self._draw(run)
+        elif self._drawing and has_changed and self._caption_turn.has_come_for(run):
+            self._drawing = with_header_figures(self._drawing, self.kind, run)
         self._update_caption()
 
     def _has_fallen_behind(self, run: RunState) -> bool:
@@ -150,14 +152,16 @@ class Charts(ViewedChart):
     def _update_caption(self) -> None:
         inks = inks_of(self.app.current_theme)
         width = self.size.width
-        inputs = (self._drawing, self.title, width, inks)
+        plot_height = self._plot.size.height
+        inputs = (self._drawing, self.title, width, plot_height, inks)
         if inputs == self._caption_inputs:
             return
         self._caption_inputs = inputs
         parts: list[str | tuple[str, str]] = []
         if self._drawing is not None:
             room = width - CAPTION_FRAME_WIDTH - len(self.title)
-            for text, colour in heading(self._drawing, self.kind, self.view, room):
+            drawing = self._drawing.for_height(plot_height)
+            for text, colour in heading(drawing, self.kind, self.view, room):
                 parts.append((text, inks.by_number(colour)) if colour >= 0 else text)
         self.caption(Content.assemble(*parts) if parts else "")
 

@@ -25,6 +25,9 @@ from tui.charts.units import axis_scale
 from tui.charts.x_labels import Mark, MarkRow, make_labels, make_mark_row
 from tui.kit import palette
 
+MIN_HEIGHT_FOR_BANDS = 9
+"""Rows from which on a chart has bands and raw values behind an average: one of them has the x
+axis, and in less than 8 rows they would hide the lines."""
 MIN_WIDTH_FOR_NAMES = 70
 """Cells from which on a chart has room for the whole name of a lane."""
 SHORT_NAME = 4
@@ -48,6 +51,8 @@ class PlotOptions(Struct, frozen=True):
     """Whether the x axis is logarithmic."""
     log_y: bool = False
     """Whether the y axis is logarithmic."""
+    log_y_if_low: bool = False
+    """Whether it is also logarithmic where a chart has few rows."""
     unit: Unit = Unit.NUMBER
     """The unit of y."""
     from_zero: bool = False
@@ -68,6 +73,28 @@ class PlotOptions(Struct, frozen=True):
     """Whether the label of each curve stands where it ends, if there is room."""
     alarm: float | None = None
     """The x of a sign on the main curve that something went wrong there."""
+    has_end_values: bool = True
+    """Whether values stand beside the names of curves: those of a chart that is not drawn at each
+    tick would be older than what stands above it."""
+
+    def for_height(self, height: int) -> PlotOptions:
+        """Return the options of a chart with so many rows."""
+        if self.log_y_if_low and _is_low(height):
+            return replace(self, log_y=True)
+        return self
+
+
+def curves_for_height(curves: Sequence[Curve], height: int) -> Sequence[Curve]:
+    """Return the curves of a chart with so many rows: a low one has lines alone."""
+    if not _is_low(height):
+        return curves
+    return [
+        replace(curve, band=False) if curve.band else curve for curve in curves if not curve.is_raw
+    ]
+
+
+def _is_low(height: int) -> bool:
+    return height < MIN_HEIGHT_FOR_BANDS
 
 
 class PlotFrame(Struct, frozen=True):
@@ -143,6 +170,8 @@ def make_frame(
 
     Labels that do not fit are left out.
     """
+    options = options.for_height(height)
+    curves = curves_for_height(curves, height)
     x_range = options.window or x_limits(curves, options.log_x)
     if x_range is None or width < 1 or height < 1:
         return None
@@ -158,9 +187,12 @@ def make_frame(
     plot = _make_plot(curves, options, view, rows)
     if plot is None:
         return None
-    row_labels = _row_labels(plot.row_texts(), rows, width)
+    row_labels = _row_labels(plot.row_texts(), plot.axis_rows(), rows, width)
     left = len(row_labels[0])
-    margin = _make_margin(plot, plot.end_names(rough_axis), width - left)
+    names = plot.end_names(rough_axis)
+    if not options.has_end_values:
+        names = [replace(name, value="") if name.name else name for name in names]
+    margin = _make_margin(plot, names, width - left)
     inner_width = width - left - margin.width
     x_axis = _x_axis(x_range, options, inner_width)
     picture = plot.draw(x_axis, inner_width)
@@ -260,8 +292,11 @@ def _total(curves: Sequence[Curve]) -> Curve:
 # Labels
 
 
-def _row_labels(text_of_row: dict[int, str], rows: int, width: int) -> tuple[str, ...]:
-    """Return a label of one width for each row, blank but for texts, and a line behind it.
+def _row_labels(
+    text_of_row: dict[int, str], axis_rows: range, rows: int, width: int
+) -> tuple[str, ...]:
+    """Return a label of one width for each row, blank but for texts, and the line of the axis
+    behind it. Rows beside which there is none have ticks alone.
 
     They are empty if they would take half of the width.
     """
@@ -270,7 +305,9 @@ def _row_labels(text_of_row: dict[int, str], rows: int, width: int) -> tuple[str
         return ("",) * rows
     labels = []
     for row in range(rows):
-        line = palette.sign("tick" if row in text_of_row else "row")
+        line = palette.sign("row") if row in axis_rows else " "
+        if row in text_of_row:
+            line = palette.sign("tick")
         labels.append(text_of_row.get(row, "").rjust(text_width) + line)
     return tuple(labels)
 

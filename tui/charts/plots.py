@@ -50,6 +50,10 @@ class LinePlot(Struct, frozen=True):
         """Return the texts at the left of rows: the ticks of the y axis."""
         return dict(self.scale.ticks)
 
+    def axis_rows(self) -> range:
+        """Return the rows that have the line of the y axis: all."""
+        return range(self.rows)
+
     def end_names(self, x_axis: Axis) -> list[EndName]:
         """Return the names of curves where they end, or where they leave the view."""
         names = []
@@ -95,12 +99,22 @@ class BarPlot(Struct, frozen=True):
     y_axis: None = None
 
     def row_texts(self) -> dict[int, str]:
-        """Return the texts at the left of rows: the ends of the highest lane, as all are alike."""
-        lane = max(self.lanes, key=lambda lane: lane.rows, default=None)
-        if lane is None:
+        """Return the texts at the left of rows: the zero of each lane, and how high the highest
+        one is, as all have the same scale."""
+        highest = self._highest_lane
+        if highest is None:
             return {}
-        texts = {lane.top + lane.rows - 1: "0"} if lane.rows > 1 else {}
-        return texts | {lane.top: format_tick(lane.high, self.unit)}
+        texts = {lane.top + lane.rows - 1: "0" for lane in self.lanes}
+        return texts | {highest.top: format_tick(highest.high, self.unit)}
+
+    def axis_rows(self) -> range:
+        """Return the rows that have the line of the y axis: those of the lane with its tick."""
+        highest = self._highest_lane
+        return range(highest.top, highest.top + highest.rows) if highest else range(0)
+
+    @property
+    def _highest_lane(self) -> Lane | None:
+        return max(self.lanes, key=lambda lane: lane.rows, default=None)
 
     def end_names(self, x_axis: Axis) -> list[EndName]:
         """Return the names of the lanes, and below them how far bars go beyond, if they do."""

@@ -62,6 +62,11 @@ class Curve(Struct, frozen=True):
     be told apart without colours."""
 
     @property
+    def is_raw(self) -> bool:
+        """Whether it has the values behind an average, and their band."""
+        return self.faint and self.band
+
+    @property
     def cell_colour(self) -> int:
         """The colour of its cells in a picture."""
         return self.colour + FAINT if self.faint else self.colour

@@ -18,6 +18,7 @@ from tui.charts.axis import (
     Axis,
     exact_axis,
     log_axis,
+    log_tick_labels,
     round_step,
     tick_label,
     widen_if_empty,
@@ -30,8 +31,9 @@ ROUNDING = 1e-9
 WHOLE = 100.0
 """Percent; a share that cannot be more has no tick above that."""
 MAX_ROWS_PER_TICK = 9
-SMALL_RATIOS = (2, 5)
-"""Ratios of two ticks of a log scale that is too short for powers of ten."""
+SMALL_RATIOS = {2: 1.2, 5: 1.5}
+"""Ratios of two ticks of a log scale that is too short for powers of ten, with their costs: 0.04
+and 0.008 are harder to read."""
 MAX_POWERS = 50
 """Powers of ten from which on a log scale has no ticks: nobody measures that."""
 ANCHORS = (2, 5)
@@ -133,8 +135,9 @@ def _log_scale(low: float, high: float, rows: int) -> RowScale:
     if ends[1] - ends[0] < MIN_USED_SHARE * (top - bottom):
         return _linear_scale(low, high, rows)
     step = best.row_size * best.rows_per_tick
-    values_of_rows = [(row, 10 ** (best.offset + n * step)) for row, n in best.ticks(rows)]
-    texts = tuple((row, tick_label(float(f"{value:.6g}"))) for row, value in values_of_rows)
+    ticks = best.ticks(rows)
+    values = [float(f"{10 ** (best.offset + n * step):.6g}") for _, n in ticks]
+    texts = tuple(zip((row for row, _ in ticks), log_tick_labels(values), strict=True))
     return RowScale(Axis(10**bottom, 10**top, log=True), texts)
 
 
@@ -144,7 +147,7 @@ def _log_candidates(size: float, rows: int) -> Iterator[_Candidate]:
         # The last one has room for all, wherever its ticks are.
         steps = [(float(power), 1, 1.0) for power in (powers, powers + 1, 2 * powers, 4 * powers)]
         steps += [(float(powers), anchor, 1.1) for anchor in ANCHORS]
-        steps += [(math.log10(ratio), 1, 1.2) for ratio in SMALL_RATIOS]
+        steps += [(math.log10(ratio), 1, cost) for ratio, cost in SMALL_RATIOS.items()]
         for step, anchor, step_cost in steps:
             row_size = step / rows_per_tick
             cost = row_size * step_cost * _density_cost(rows_per_tick, rows)

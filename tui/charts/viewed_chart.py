@@ -128,7 +128,8 @@ class ViewedChart(Panel):
 
     def action_log_y(self) -> None:
         if self._drawing:
-            self.set_view(structs.replace(self.view, log_y=not self._drawing.options.log_y))
+            options = self._drawing.options.for_height(self._plot.size.height)
+            self.set_view(structs.replace(self.view, log_y=not options.log_y))
 
     def action_smooth(self, change: int) -> None:
         if self._drawing:

@@ -27,8 +27,10 @@ MARK_NAMES = RARE_MARKS | run_marks.KINDS
 MIN_ROWS_FOR_RARE_MARKS = 4
 MIN_ROWS_FOR_MARKS = 9
 """Rows of cells from which on one of them is given to marks."""
-COLUMNS_PER_MARK = 6
-"""Columns of cells from one mark of a letter to the next, at least."""
+MAX_MARKS_OF_LETTER = 8
+"""Marks of a letter at most, so that charts of several widths have the same ones."""
+COLUMNS_PER_MARK = 4
+"""Columns of cells from one of them to the next, at least."""
 COLUMNS_APART = 3
 """Columns from a mark to that of another letter."""
 STRIDES = (1, 2, 5)
@@ -93,7 +95,8 @@ def _thinned_columns(marks: Sequence[Mark], letter: str, x_axis: Axis, width: in
         # Each stride counts from the first mark, so that what is drawn stays while marks come.
         thinned = columns[::stride]
         gaps = [after - before for before, after in pairwise(thinned)]
-        if min(gaps, default=COLUMNS_PER_MARK) >= COLUMNS_PER_MARK:
+        has_room = min(gaps, default=COLUMNS_PER_MARK) >= COLUMNS_PER_MARK
+        if has_room and len(thinned) <= MAX_MARKS_OF_LETTER:
             return thinned
     raise AssertionError("a stride leaves one mark")
 

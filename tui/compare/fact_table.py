@@ -27,6 +27,8 @@ WIDEST_CELL = 32
 LONGEST_TITLE = 24
 """Cells that the name of a run may take."""
 NARROWEST_CELL = 4
+BAR_REACH = 18
+"""Cells of a bar to each side of the middle."""
 MAX_LINES = 4
 """Lines of a cell that its column is too narrow for."""
 GOOD = "$text-success"
@@ -56,6 +58,8 @@ class TableRow(NamedTuple):
 
     label: str
     cells: tuple[StyledCell, ...]
+    bar: Content | None = None
+    """How much better or worse the second of two runs is, if there is room for it."""
 
 
 def describe_signs() -> str:
@@ -112,7 +116,7 @@ def _list_rows(
         heads.append(StyledCell(title + plain(name), style, title + plain(shorten_name(name))))
     if has_column:
         heads.append(StyledCell("B vs A", "bold"))
-    yield TableRow("", tuple(heads))
+    yield TableRow("", tuple(heads), _bar_head() if has_column else None)
     settings = differing([run.run for run in compared])
     common_settings = {name: values for name, values in settings.items() if UNKNOWN not in values}
     for name, values in common_settings.items():
@@ -121,7 +125,9 @@ def _list_rows(
     for fact in list_facts(compared):
         cells = tuple(map(StyledCell, fact.values))
         if has_column:
-            yield TableRow(fact.label, (*cells, _difference_cell(fact.differences[1])))
+            difference = fact.differences[1]
+            bar = _draw_bar(difference) if difference else None
+            yield TableRow(fact.label, (*cells, _difference_cell(difference)), bar)
             continue
         yield TableRow(fact.label, cells)
         if fact.label == TIME_PER_STEP:
@@ -155,6 +161,27 @@ def _difference_cell(difference: Difference | None) -> StyledCell:
     return StyledCell(f"{sign} {difference.text}", style)
 
 
+def _bar_head() -> Content:
+    """Return what the ends of the bars mean."""
+    worse = f"{'100% worse':<{BAR_REACH}}"
+    better = f"{'100% better':>{BAR_REACH}}"
+    return Content.styled(f"{worse}{palette.sign('row')}{better}", MUTED)
+
+
+def _draw_bar(difference: Difference) -> Content | None:
+    """Draw by how much a run is better, to the right of the middle, or worse, to its left."""
+    if not difference.gain or difference.effect is Effect.PLAIN:
+        return None
+    length = max(1, round(min(abs(difference.gain), 1.0) * BAR_REACH))
+    bar = palette.sign("full") * length
+    style = EFFECT_LOOKS[difference.effect][1]
+    is_better = difference.gain > 0
+    left = "" if is_better else bar
+    right = bar if is_better else ""
+    middle = palette.sign("row")
+    return Content.assemble((left.rjust(BAR_REACH), style), (middle, MUTED), (right, style))
+
+
 # Drawing ------------------------------------------------------------------------------------------
 
 
@@ -169,8 +196,14 @@ def _draw_rows(rows: Sequence[TableRow], room: int) -> Iterator[Content]:
             natural_widths[column] = max(natural_widths[column], natural_width)
     gap = GAP if sum(natural_widths) + 2 * num_columns + label_width <= room else " "
     widths = _fit_widths(natural_widths, room - label_width - len(gap) * num_columns)
+    table_width = label_width + sum(widths) + len(gap) * num_columns
+    has_bars = table_width + len(gap) + 2 * BAR_REACH + 1 <= room
     for row in rows:
-        yield from _draw_row(row, label_width, widths, gap)
+        first_line, *lines = _draw_row(row, label_width, widths, gap)
+        if has_bars and row.bar:
+            first_line = first_line.pad_right(table_width + len(gap) - first_line.cell_length)
+            first_line += row.bar
+        yield from (first_line, *lines)
 
 
 def _fit_widths(natural_widths: Sequence[int], room: int) -> list[int]:

@@ -52,6 +52,8 @@ class Difference(NamedTuple):
 
     text: str
     effect: Effect
+    gain: float = 0.0
+    """By what share it is better; below 0 if it is worse, 0 if it is neither."""
 
 
 def _format_training_time(seconds_of_steps: float) -> str:
@@ -180,7 +182,8 @@ def _differ(fact: ComparedFact, value: float, first: float) -> Difference | None
         effect = Effect.UNCERTAIN
         if abs(change) >= CLEAR_CHANGE:
             effect = _judge(fact.better, change)
-    return Difference(format_change(change, is_points=fact.is_share), effect)
+    gain = change * fact.better.value
+    return Difference(format_change(change, is_points=fact.is_share), effect, gain)
 
 
 def _differ_in_speed(
@@ -200,7 +203,8 @@ def _differ_in_speed(
         # Of a script's batches nobody knows, more samples may come with slower steps.
         if effect is not _judge(fact.better, change):
             effect = Effect.PLAIN
-    return Difference(format_change(change), effect)
+    gain = 0.0 if effect is Effect.PLAIN else change * fact.better.value
+    return Difference(format_change(change), effect, gain)
 
 
 def _differ_in_accuracy(
@@ -218,8 +222,8 @@ def _differ_in_accuracy(
         return Difference(text, Effect.PLAIN)
     variance = _accuracy_variance(test) + _accuracy_variance(first_test)
     if abs(difference) < DEVIATIONS * math.sqrt(variance):
-        return Difference(text, Effect.UNCERTAIN)
-    return Difference(text, _judge(Better.HIGHER, difference))
+        return Difference(text, Effect.UNCERTAIN, difference)
+    return Difference(text, _judge(Better.HIGHER, difference), difference)
 
 
 def _accuracy_variance(test: EvaluationFigures) -> float:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from remote.format import UNKNOWN, count, duration, percent, step_time
+from remote.format import UNKNOWN, count, duration, figure, percent, step_time
 from remote.metrics import doubt as doubting
 from remote.metrics.compare import ComparedRun
 from remote.metrics.run import RunFigures
-from remote.run.state.flaw import FlawKind
+from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import Verdict
 from remote.statistics.comparison import Finding
 from tui.compare.facts import read_results
@@ -44,11 +44,15 @@ class Headline(NamedTuple):
     severity: Severity
     title: str
     warnings: tuple[str, ...] = ()
-    """What spoils one of the runs, or their comparison."""
+    """What spoils the better run, or the comparison."""
+    notes: tuple[str, ...] = ()
+    """What is remarkable of a run, but spoils nothing."""
     basis: str = ""
     """The statistics that the verdict rests on."""
     best: int = 0
     """The place of the run that is best; the last one if none is."""
+    praise: str = ""
+    """Why that one: "the better run"; "" if none is best."""
 
 
 class Finish(NamedTuple):
@@ -72,11 +76,12 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
         titles.append(f"{letter} {shorten_name(name)}")
     places = range(len(compared))
     sound_places = [place for place in places if not _why_spoiled(compared[place].run)]
-    warnings = tuple(_list_warnings(compared))
     if len(sound_places) < min(2, len(compared)):
         title = _judge_spoiled(compared, titles, sound_places)
         best_sound = sound_places[0] if sound_places else len(compared) - 1
-        return Headline(Severity.WARN, title, warnings, best=best_sound)
+        warnings, notes = _list_remarks(compared, sound_places[0] if sound_places else None)
+        praise = "the better run" if sound_places else ""
+        return Headline(Severity.WARN, title, warnings, notes, "", best_sound, praise)
     finishes = [_compare_speed(compared, titles, sound_places)]
     goal_finish = _compare_goal(compared, titles, sound_places)
     if goal_finish.text:
@@ -88,15 +93,17 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
     winners = {finish.winner for finish in finishes if finish.winner is not None}
     title = _join(finishes, has_conflict=len(winners) > 1)
     best = finishes[0].winner
-    if best is None:
-        best = finishes[-1].winner
+    warnings, notes = _list_remarks(compared, best)
     if warnings:
         severity = Severity.WARN
     else:
         severity = Severity.GOOD if len(winners) == 1 else Severity.NEUTRAL
     # Several runs have no room for the statistics of each.
     basis = format_bounds(compared[1]) if len(compared) == 2 else ""
-    return Headline(severity, title, warnings, basis, len(compared) - 1 if best is None else best)
+    if best is None:
+        return Headline(severity, title, warnings, notes, basis, len(compared) - 1)
+    praise = "which is faster per step" if len(winners) > 1 else "the better run"
+    return Headline(severity, title, warnings, notes, basis, best, praise)
 
 
 def _join(finishes: Sequence[Finish], *, has_conflict: bool) -> str:
@@ -134,17 +141,51 @@ def _judge_spoiled(
     return f"{titles[sound_places[0]]} is the better run: {reason_text}"
 
 
-def _list_warnings(compared: Sequence[ComparedRun]) -> Iterator[str]:
+def _list_remarks(
+    compared: Sequence[ComparedRun], best: int | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what spoils the best run or the comparison, and what spoils nothing."""
+    warnings = list[str]()
+    notes = list[str]()
     letters = {}
-    for letter, run in zip(RUN_LETTERS, compared, strict=False):
+    for place, (letter, run) in enumerate(zip(RUN_LETTERS, compared, strict=False)):
         letters[run.run.name] = letter
         for flaw in run.run.flaws:
-            yield f"{letter} {flaw.text}"
+            if flaw.kind is not FlawKind.OVERFITTED:
+                warnings.append(f"{letter} {flaw.text}")
+                continue
+            text = f"{letter} {_describe_overfitting(flaw)}"
+            better_letters = _list_better_tests(compared, place)
+            if not better_letters and len(compared) == 2:
+                text += f"; still no worse than {RUN_LETTERS[1 - place]}'s"
+            is_harmless = place != best or not better_letters
+            (notes if is_harmless else warnings).append(text)
         if run.run.cause:
-            yield f"{letter} failed: {run.run.cause}"
+            warnings.append(f"{letter} failed: {run.run.cause}")
         elif run.run.verdict is None:
-            yield f"{letter} has not ended: its figures are those so far"
-    yield from doubting.sentences([run.doubt for run in compared if run.doubt], letters)
+            warnings.append(f"{letter} has not ended: its figures are those so far")
+    warnings += doubting.sentences([run.doubt for run in compared if run.doubt], letters)
+    return tuple(warnings), tuple(notes)
+
+
+def _describe_overfitting(flaw: Flaw) -> str:
+    since = f" (epoch {flaw.epoch})" if flaw.epoch else ""
+    if not (isinstance(flaw.before, float) and isinstance(flaw.after, float)):
+        return flaw.text
+    before, after = figure(flaw.before), figure(flaw.after)
+    return f"overfitted: its {flaw.measure} rose from {before}{since} to {after}"
+
+
+def _list_better_tests(compared: Sequence[ComparedRun], place: int) -> list[str]:
+    """Return the letters of the runs whose last test is not known to be no better."""
+    loss = read_results(compared[place])["test_loss"]
+    letters = []
+    for other, (letter, run) in enumerate(zip(RUN_LETTERS, compared, strict=False)):
+        other_loss = read_results(run)["test_loss"]
+        is_known = loss is not None and other_loss is not None
+        if other != place and not (is_known and loss <= other_loss):
+            letters.append(letter)
+    return letters
 
 
 # How fast they are --------------------------------------------------------------------------------
@@ -202,7 +243,7 @@ def _compare_two(compared: Sequence[ComparedRun], titles: Sequence[str]) -> Fini
     change = f"{format_ratio(_ratio(other))} per {unit}, not significant"
     if low > 1 / ALIKE and high < ALIKE:
         return Finish(f"{title} is as fast as {first_title} ({change})", brief="as fast per step")
-    uncertain = f"which is faster per {unit} is not certain"
+    uncertain = f"no certain difference per {unit}"
     return Finish(f"{both}: {uncertain} ({change})", brief=uncertain)
 
 
@@ -256,7 +297,9 @@ def _compare_goal(
     if not is_sooner:
         return Finish(f"both reach {goal} in {first_text}" if len(times) == 2 else "")
     if len(times) == 2:
-        text = f"reaches {goal} in {first_text} instead of {second_text}"
-    else:
-        text = f"reaches {goal} first of {count(len(times), 'run')}, in {first_text}"
+        own_text = f"reaches {goal} in {first_text}"
+        text = f"{titles[first]} {own_text}, {titles[second]} in {second_text}"
+        brief = f"{RUN_LETTERS[first]} {own_text}, {RUN_LETTERS[second]} in {second_text}"
+        return Finish(text, first, brief)
+    text = f"reaches {goal} first of {count(len(times), 'run')}, in {first_text}"
     return Finish(f"{titles[first]} {text}", first, f"{RUN_LETTERS[first]} {text}")

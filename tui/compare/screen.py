@@ -44,6 +44,8 @@ from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
 WARN = "$text-warning"
 LINES_PER_WARNING = 8
 """The verdict has a warning for so many lines of the screen, at most."""
+ROOMY = 30
+"""Lines from which on the verdict has its statistics."""
 MARGIN_WIDTH = 3
 """Cells of a line that the padding and the scrollbar take."""
 OVER_STEPS = PlotOptions("step", named=True)
@@ -141,24 +143,30 @@ class CompareScreen(Screen[None]):
     def _draw_verdict(self) -> None:
         if not self._headline:
             return
-        severity, title, warnings, basis, _ = self._headline
+        headline = self._headline
         warning_sign = palette.sign("slow")
-        reasons = [Content.styled(f"{warning_sign} {plain(text)}", WARN) for text in warnings]
+        reasons = [
+            Content.styled(f"{warning_sign} {plain(text)}", WARN) for text in headline.warnings
+        ]
         max_warnings = max(2, self.size.height // LINES_PER_WARNING)
         if len(reasons) > max_warnings:
             more_text = f"… and {len(reasons) - max_warnings + 1} more warnings"
             reasons[max_warnings - 1 :] = [Content.styled(more_text, WARN)]
-        if basis:
-            reasons.append(Content.styled(basis, MUTED))
-        self.query_one(VerdictStrip).show(severity, title, reasons, self._next_keys())
+        reasons += [Content(plain(text)) for text in headline.notes[:max_warnings]]
+        # The table has the bounds, too.
+        if headline.basis and self.size.height >= ROOMY:
+            reasons.append(Content.styled(headline.basis, MUTED))
+        strip = self.query_one(VerdictStrip)
+        strip.show(headline.severity, headline.title, reasons, self._next_keys())
 
     def _next_keys(self) -> list[NextKey]:
         """Return what helps next."""
         best = self._best_place()
         letter = RUN_LETTERS[best]
+        praise = f", {self._headline.praise}" if self._headline and self._headline.praise else ""
         texts = {
             "open-best": f"open {letter}",
-            "copy-run-command": f"copy the command of {letter}",
+            "copy-run-command": f"copy the command of {letter}{praise}",
             "pin": "pin A as the baseline",
         }
         calls = {"open-best": "open", "copy-run-command": "copy_command", "pin": "pin"}

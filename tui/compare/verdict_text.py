@@ -58,14 +58,17 @@ def format_bounds(compared: ComparedRun) -> str:
         return ""
     ratio = against.ratio
     unit = "sample" if compared.is_per_sample else "step"
-    bounds = ""
-    if ratio.high < MAX_CERTAIN_RATIO:
-        bounds = f" (95%: {format_ratio(ratio.low)} to {format_ratio(ratio.high)})"
+    change = f"{format_ratio(ratio.value)} time per {unit}"
     noise = compared.noise
     noise_text = (
-        f", {_noise(noise)}" if noise.freedom else f" if equal runs differ by {noise.share:.0%}"
+        f"{noise.share:.1%} by which equal runs differ here"
+        if noise.freedom
+        else f"{noise.share:.0%} by which equal runs may differ"
     )
-    return f"{format_ratio(ratio.value)} time per {unit}{bounds}{noise_text}"
+    if ratio.high >= MAX_CERTAIN_RATIO:
+        return f"{change}, not counting {noise_text}"
+    bounds = f"{format_ratio(ratio.low)} to {format_ratio(ratio.high)}"
+    return f"{change}; 95% sure: {bounds}, counting {noise_text}"
 
 
 def format_ratio(ratio: float) -> str:

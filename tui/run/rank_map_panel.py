@@ -29,7 +29,7 @@ from tui.run.components.rank_map import (
     over_time,
     step_heading,
 )
-from tui.run.components.rank_order import SteadyOrder, sort_ranks
+from tui.run.components.rank_order import default_order, sort_ranks
 
 MAX_RANKS = 64
 """Ranks beyond which there is no map: the strip above their table has a cell for each."""
@@ -114,7 +114,6 @@ class RankMapPanel(Panel):
         super().__init__()
         self._tick = 0
         self._is_of_step = False
-        self._steady_order = SteadyOrder()
         self._drawn: tuple[object, ...] = ()
         self._time_lines: list[MapLine] = []
 
@@ -126,7 +125,7 @@ class RankMapPanel(Panel):
         only now and then."""
         map_lines = self.query_one(MapLines)
         size = map_lines.size
-        ranks = sort_ranks(run.ranks, run, self._steady_order.now(run), 0)[: size.height]
+        ranks = sort_ranks(run.ranks, run, default_order(run), 0)[: size.height]
         names_width = name_width(ranks, run)
         step_lines = over_step(ranks, run, size.width - names_width - VALUE_WIDTH)
         if self._is_of_step:

@@ -44,7 +44,7 @@ from tui.run.components.rank_order import (
     RANK_ORDERS,
     UNMARKED,
     RankOrder,
-    SteadyOrder,
+    default_order,
     describe_first,
     severity,
 )
@@ -85,7 +85,6 @@ class RanksPanel(TablePanel):
         super().__init__()
         self._clock = SessionClock()
         self._order = 0
-        self._steady_order = SteadyOrder()
         self._opened: set[int] = set()
         self._folded = FoldedColumns()
         self._widths: dict[RankColumn, int] = {}
@@ -171,7 +170,7 @@ class RanksPanel(TablePanel):
 
     def _order_now(self, run: RunState) -> RankOrder:
         rank_order = RANK_ORDERS[self._order]
-        return self._steady_order.now(run) if rank_order is BUSIEST_FIRST else rank_order
+        return default_order(run) if rank_order is BUSIEST_FIRST else rank_order
 
     def _row_context(self, line: RankTableLine, run: RunState) -> RowContext:
         sign = ""
@@ -222,7 +221,7 @@ class RanksPanel(TablePanel):
         marked_first: bool,
     ) -> None:
         """Say in the border how the ranks are sorted, and on what they agree."""
-        rank_order = RANK_ORDERS[self._order]
+        rank_order = self._order_now(run)
         order_note = rank_order.title
         if rank_order.marked_first:
             order_note = describe_first(first_rank, run, rank_order)

@@ -18,7 +18,7 @@ from remote.format import ranks_text, step_time
 from remote.run.diagnosis.detector import Report
 from remote.run.diagnosis.straggler_cause import SlowReason, explain_straggler, is_crowded
 from remote.run.state.host_state import Hosts
-from remote.run.state.phases import RankPhase
+from remote.run.state.phases import FATES, RankPhase
 from remote.run.state.rank_state import Ranks, RankState, find_leader
 from training.wire.rank_events import StepFinished
 
@@ -92,7 +92,10 @@ class Straggler(Struct, frozen=True):
     @property
     def mark(self) -> str:
         """Return its mark in a table, "SLOW 7.0x"; "slow?" of one that is only suspected."""
-        return f"SLOW {self.factor:.1f}x" if self.is_slow else self.grade.value
+        if not self.is_slow:
+            return self.grade.value
+        # It takes some checks until one that has caught up is cleared.
+        return f"SLOW {self.factor:.1f}x" if self.factor > 1 else "SLOW"
 
 
 class Episode(Struct, frozen=True):
@@ -125,6 +128,23 @@ class StragglerDetector:
         """Those that are sure, the slowest first."""
         slow_ranks = (straggler for straggler in self.by_rank.values() if straggler.is_slow)
         return sorted(slow_ranks, key=lambda straggler: -straggler.ready)
+
+    def current(self, number: int) -> Straggler | None:
+        """Return the straggler of this rank, with the times of now; None if it is none.
+
+        Those of the last check would differ from what is shown of the ranks beside it.
+        """
+        straggler = self.by_rank.get(number)
+        present = {rank.rank: rank for rank in self._ranks if rank.pace and rank.phase not in FATES}
+        if straggler is None or number not in present or len(present) < 2:
+            return straggler
+        own_ready = present[number].pace.median("ready")
+        ready_times = sorted(rank.pace.median("ready") for rank in present.values())
+        others_median = _median_without(ready_times, own_ready)
+        if not others_median > 0:
+            return straggler
+        step_seconds = present[number].pace.means.seconds
+        return replace(straggler, ready=own_ready, others=others_median, step=step_seconds)
 
     def take_report(self, report: Report, rank: RankState, when: float) -> list[str]:
         """See `Detector.take_report`. All ranks are checked when the leader has made a step."""

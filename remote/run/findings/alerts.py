@@ -170,7 +170,7 @@ def _straggler_alerts(run: RunState) -> Iterator[Alert]:
     for episode in run.stragglers.episodes:
         straggler = episode.straggler
         if not episode.over:  # its times and its reason may have changed
-            straggler = run.stragglers.by_rank.get(straggler.rank, straggler)
+            straggler = run.stragglers.current(straggler.rank) or straggler
         yield Alert(
             Alarm.STRAGGLER,
             episode.since,

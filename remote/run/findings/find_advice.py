@@ -66,7 +66,7 @@ def _find_usual_lr(job: Job | None) -> float:
 def _advise_slow_run(run: RunState, rank: int) -> Advice | None:
     """Return what would have helped; None if only its stack could have told."""
     episodes = [each for each in run.stragglers.episodes if each.straggler.rank == rank]
-    straggler = run.stragglers.by_rank.get(rank) or episodes[-1].straggler
+    straggler = run.stragglers.current(rank) or episodes[-1].straggler
     advice = advise_straggler(run, straggler)
     return None if advice.remedy is Remedy.SHOW_STACKS else advice
 

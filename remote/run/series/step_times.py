@@ -272,6 +272,7 @@ class RecentSteps:
     __slots__ = (
         "_loss",
         "_means",
+        "_medians",
         "_recent",
         "_spent",
         "_warms_up",
@@ -290,6 +291,7 @@ class RecentSteps:
         """Steps of the attempt that have a time."""
         self._spent = NAN
         self._means: Means | None = None
+        self._medians: dict[str, float] = {}
         self._loss: float | None = None
         self._warms_up = True
 
@@ -308,6 +310,7 @@ class RecentSteps:
             self._warms_up = False
         self._spent = NAN
         self._means = self._loss = None
+        self._medians.clear()
         if not math.isfinite(step.seconds):
             return
         self.count += 1
@@ -331,7 +334,12 @@ class RecentSteps:
         return self.median("seconds")
 
     def median(self, figure: str) -> float:
-        """Return the median of a figure."""
+        """Return the median of a figure. It is kept as `means` are."""
+        if figure not in self._medians:
+            self._medians[figure] = self._make_median(figure)
+        return self._medians[figure]
+
+    def _make_median(self, figure: str) -> float:
         sorted_values = sorted(self.last(figure))  # `statistics.median` takes twice as long
         if not sorted_values:
             return NAN

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +25,10 @@ from tests.kit.scripts import ended, logging, script, seen, started
 from training.formatting import format_loss
 from training.wire.rank_events import Evaluated
 from tui.charts.chart_view import ChartView
-from tui.charts.drawing import make_drawing
+from tui.charts.drawing import make_drawing, with_header_figures
 from tui.charts.heading import heading
 from tui.charts.kinds import available
+from tui.charts.plot_frame import make_frame
 from tui.compare.facts import list_facts
 from tui.home import listing
 from tui.home.run_list import RunItem
@@ -40,7 +42,7 @@ Facts = dict[str, str]
 """Texts by the places where they are shown."""
 
 
-def job(steps: int = 60, *, rises: bool = False) -> History:
+def job(steps: int = 60, *, rises: bool = False, is_over: bool = True) -> History:
     """A job whose ranks have other losses, which waver, and whose steps take other times."""
     dice = random.Random(7)
     history = History(plan(2)).training()
@@ -56,7 +58,7 @@ def job(steps: int = 60, *, rises: bool = False) -> History:
             for rank in range(2):
                 accuracy = 0.9 + step / 1000
                 history.rank(rank, Evaluated(rank, step // 10, step, 0.3127, accuracy, 360, 0.1))
-    return history.done(0, 1).ended()
+    return history.done(0, 1).ended() if is_over else history
 
 
 def printing() -> History:
@@ -211,3 +213,43 @@ def test_an_ended_run_says_what_it_sent_as_its_ranks_do(tmp_path: Path) -> None:
     rates = [rank.timing.warm.bytes_per_second for rank in tape.state.ranks]
     assert tape.state.means.bytes_per_second == pytest.approx(sum(rates))
     assert read_header(tape.state)["sent/s"] != "-"
+
+
+def test_above_a_live_chart_stand_the_figures_of_the_header_though_its_curves_are_older() -> None:
+    history = job(20, is_over=False)
+    run = history.state()
+    kinds = {kind.id: kind for kind in available(run)}
+    names = ("loss", "phases", "throughput")
+    drawings = {name: make_drawing(run, kinds[name], ChartView()) for name in names}
+
+    def title(name: str) -> str:
+        return "".join(text for text, _ in heading(drawings[name], kinds[name], ChartView(), 60))
+
+    for step in range(21, 40):
+        for rank in range(2):
+            figures = {"compute": 0.1, "sync": 0.05, "data": 0.05}
+            event = stepped(rank, step, 0.2, samples=16, **figures)
+            history.rank(rank, replace(event, loss=0.5))
+    run = history.state()
+    header = read_header(run)
+    assert header["loss"] not in title("loss")
+    for name in names:
+        drawings[name] = with_header_figures(drawings[name], kinds[name], run)
+    assert title("loss").startswith(f"train {header['loss']} ")
+    assert title("phases").startswith(f"{header['step']} = ")
+    assert title("throughput").startswith(header["samples/s"])
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_values_stand_at_the_ends_of_curves_only_once_they_are_final(is_over: bool) -> None:
+    run = job(is_over=is_over).state()
+    for name in ("loss", "phases"):
+        kind = next(kind for kind in available(run) if kind.id == name)
+        drawing = make_drawing(run, kind, ChartView())
+        frame = make_frame(drawing.curves, drawing.options, 100, 12)
+        assert frame
+        right = " ".join(text for row in frame.row_ends for text, _ in row)
+        label = "train" if name == "loss" else "compute"
+        assert label in right
+        value = re.search(rf"{label} +[\d.]", right)
+        assert bool(value) == is_over

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
+from rich.cells import cell_len
 from textual.content import Content
+from textual.events import Resize
 from textual.widgets import Static
 
 from remote.sanitise import plain
@@ -16,6 +19,9 @@ ACCENT = "bold $text-accent"
 KEY_GAP = "   "
 FRAME_WIDTH = 3
 """Columns of the bar and of the padding."""
+BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:ms|s|min|h|steps?|points?|[KMGT]iB|[KMG]?bit/s)(?!\w))")
+"""The space between a number and its unit, at which no line breaks."""
+WORD = re.compile(r"[^ \n]+ *")
 
 
 class Severity(StrEnum):
@@ -46,6 +52,9 @@ class NextKey(NamedTuple):
     text: str
 
 
+_Shown = tuple[Severity, str, Sequence[Reason], Sequence[NextKey], bool, int]
+
+
 class VerdictStrip(Static):
     """A verdict in bold, its reasons below it, and the keys that help in the last line. Without a
     verdict it is hidden. The footer of its screen shows the same keys first."""
@@ -63,7 +72,7 @@ class VerdictStrip(Static):
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(markup=False, id=id)
-        self._shown: object = None
+        self._shown: _Shown | None = None
         self._height = 0
         self.helpful_keys: tuple[str, ...] = ()
         """The keys that it names, in their order."""
@@ -99,6 +108,11 @@ class VerdictStrip(Static):
             if self.is_attached:  # else the screen is being removed
                 self.screen.refresh_bindings()
 
+    def on_resize(self, event: Resize) -> None:
+        # Lines are broken for a width.
+        if self._shown:
+            self.show(*self._shown[:4], is_calm=self._shown[4])
+
 
 def draw_verdict(
     severity: Severity,
@@ -113,12 +127,26 @@ def draw_verdict(
     `draw_next_keys`."""
     sign_name = SIGN_NAMES.get(severity)
     sign = f"{palette.sign(sign_name)} " if sign_name else ""
-    lines = [Content.styled(f"{sign}{plain(title)}", TITLE_STYLES[severity])]
+    lines = _fold(Content.styled(f"{sign}{plain(title)}", TITLE_STYLES[severity]), width)
     for reason in reasons:
-        lines.append(Content(plain(reason)) if isinstance(reason, str) else reason)
+        lines += _fold(Content(plain(reason)) if isinstance(reason, str) else reason, width)
     if key_line := draw_next_keys(next_keys, width, is_calm=is_calm):
         lines.append(key_line)
     return Content("\n").join(lines)
+
+
+def _fold(line: Content, width: int) -> list[Content]:
+    """Break a line where it is wider than `width`, but not between a number and its unit."""
+    if not width or line.cell_length <= width or "\n" in line.plain:
+        return [line]
+    text = BEFORE_UNIT.sub("\N{NO-BREAK SPACE}", line.plain)
+    breaks = []
+    begin = 0
+    for word in WORD.finditer(text):
+        if cell_len(text[begin : word.end()].rstrip(" ")) > width and word.start() > begin:
+            begin = word.start()
+            breaks.append(begin)
+    return [part.rstrip() for part in line.divide(breaks)]
 
 
 def draw_next_keys(

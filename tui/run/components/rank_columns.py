@@ -96,6 +96,11 @@ class RowContext(Struct, frozen=True):
         """The only one, or the one that needs most to be seen."""
         return self.ranks[0]
 
+    @property
+    def has_stopped(self) -> bool:
+        """Return True if the run has come to a halt: then figures of steps are of before that."""
+        return bool(self.run.stall) and self.run.phase is not RunPhase.ENDED
+
     def ready(self, rank: RankState) -> float:
         """How long a rank is busy in a step; taken already where the scale of trends is by it."""
         is_taken = self.scale.figure == "ready" and not self.is_process
@@ -113,17 +118,20 @@ class RowContext(Struct, frozen=True):
         return [number for number in map(value, self.ranks) if not math.isnan(number)]
 
 
+MakeCell = Callable[[RowContext], TableCell]
+
+
 class RankColumn(Struct, frozen=True):
     """A column, and how its cells are made. `where`: whether it tells anything of a plan.
     `shared_value`: what of a rank, where all ranks agree on it, need not be in the table;
     `border_text` is how it is told then, after the text of a cell."""
 
     column: TableColumn
-    cell: Callable[[RowContext], TableCell]
+    cell: MakeCell
     where: Callable[[Plan], bool] = lambda plan: True
     shared_value: Callable[[RankState, RunState], object] | None = None
     border_text: str = ""
-    border_cell: Callable[[RowContext], TableCell] | None = None
+    border_cell: MakeCell | None = None
     """How it is told then, from all ranks; without it, the cell of the first rank is taken."""
 
     @property
@@ -153,8 +161,9 @@ def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     # The verdict on a slow rank outlasts the run: it is why the run took so long.
     is_told = rank.doing == RankPhase.TRAINING or rank.phase in FATES
     if is_told and holds_up(rank, run):
-        straggler = run.stragglers.by_rank[rank.rank]
-        return TableCell(f"{palette.sign('slow')} {straggler.mark}", "table--bad")
+        straggler = run.stragglers.current(rank.rank)
+        mark = straggler.mark if straggler else ""
+        return TableCell(f"{palette.sign('slow')} {mark}", "table--bad")
     # A green sign would praise what the verdict calls ruined.
     if rank.phase is RankPhase.FINISHED and _has_diverged(run):
         return phase_cell("ended")
@@ -315,6 +324,28 @@ def _sum_column(
     return replace(_mean_column(title, width, format_value, value, border_text), cell=cell)
 
 
+def _of_steps(rank_column: RankColumn, *, is_rate: bool = False) -> RankColumn:
+    """Return a column of figures of the last steps. During a stall it is dim, without rates."""
+
+    def past_cell(make_cell: MakeCell) -> MakeCell:
+        def cell(row_context: RowContext) -> TableCell:
+            if row_context.has_stopped and is_rate:
+                return TableCell(UNKNOWN, "table--dim")
+            usual_cell = make_cell(row_context)
+            if row_context.has_stopped:
+                return replace(usual_cell, style=usual_cell.style or "table--dim")
+            return usual_cell
+
+        return cell
+
+    border_cell = rank_column.border_cell
+    return replace(
+        rank_column,
+        cell=past_cell(rank_column.cell),
+        border_cell=past_cell(border_cell) if border_cell else None,
+    )
+
+
 def _per_second_of_calls(figure: str) -> RankFigure:
     """Return how to read a figure of the collectives of a rank, where it makes no steps."""
     return lambda rank: rank.collectives.per_second(figure) if exchanges(rank) else math.nan
@@ -391,9 +422,9 @@ RANK_COLUMNS = (
         TableColumn("step", 7),
         lambda row_context: TableCell(or_unknown(min(rank.step for rank in row_context.ranks))),
     ),
-    RankColumn(TableColumn("loss", 7), _loss_cell),
-    _mean_column("per step", 9, step_time, _mean_seconds, "per step"),
-    RankColumn(TableColumn("busy", 7), _ready_cell),
+    _of_steps(RankColumn(TableColumn("loss", 7), _loss_cell)),
+    _of_steps(_mean_column("per step", 9, step_time, _mean_seconds, "per step")),
+    _of_steps(RankColumn(TableColumn("busy", 7), _ready_cell)),
     RankColumn(
         TableColumn("busy trend", 11, right=False, most=TREND_STEPS + 1, tail=True), _trend_cell
     ),
@@ -409,12 +440,15 @@ RANK_COLUMNS = (
     ),
     _mean_column("GPU", 5, percent, _gpu_use),
     _sum_column("GPU mem", 8, short_size, _gpu_memory, "GPU memory"),
-    replace(
-        _sum_column("samples/s", 10, rate, _samples_per_second, "samples/s"), cell=_samples_cell
+    _of_steps(
+        replace(
+            _sum_column("samples/s", 10, rate, _samples_per_second, "samples/s"), cell=_samples_cell
+        ),
+        is_rate=True,
     ),
-    _mean_column("acc", 5, percent, rank_accuracy),
+    _of_steps(_mean_column("acc", 5, percent, rank_accuracy)),
     _sum_column("memory", 7, short_size, lambda rank: float(rank.memory), "memory"),
-    _sum_column("sent/s", 7, short_size, _bytes_per_second, "sent/s"),
+    _of_steps(_sum_column("sent/s", 7, short_size, _bytes_per_second, "sent/s"), is_rate=True),
     _traffic_column("out/s", lambda sample: sample.sent),
     _traffic_column("in/s", lambda sample: sample.received),
 )

@@ -66,7 +66,7 @@ def _describe_trouble(rank: RankState, run: RunState, now: float) -> str:
     silence = silent_seconds(rank, run, now)
     if silence:
         return f"last seen {duration(silence)} ago"
-    straggler = run.stragglers.by_rank.get(rank.rank)
+    straggler = run.stragglers.current(rank.rank)
     return describe_stragglers([straggler], run.hosts) if straggler else ""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
+from textual.content import Content
 
 from remote.format import step_time
 from remote.run.findings.rates import rank_means
@@ -78,11 +79,12 @@ def over_time(ranks: Sequence[RankState], run: RunState, figure: str, width: int
     ]
 
 
-def lateness_scale() -> str:
-    """Return what the shades stand for: times the median of all ranks."""
-    shades = [f"{palette.heat_sign(0)} alike"]
-    shades += [f"{palette.heat_sign(level)} {times:g}x" for level, times in enumerate(LATE, 1)]
-    return f"busy {' '.join(shades)}"
+def lateness_scale() -> Content:
+    """Return what the shades stand for, times the median of all ranks, and the ink of slow ones."""
+    shades = [f"{palette.heat_sign(0)}alike"]
+    shades += [f"{palette.heat_sign(level)}{times:g}x" for level, times in enumerate(LATE, 1)]
+    slow = f"{palette.heat_sign(len(LATE))}slow"
+    return Content.assemble(f"busy {' '.join(shades)} ", (slow, "$text-error"))
 
 
 def _by_column(

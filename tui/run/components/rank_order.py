@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from remote.run.findings.rates import busy_seconds, rank_means
 from remote.run.findings.stall import waits_for_culprit
@@ -20,10 +19,6 @@ STALLED = 2
 _ENDS = {RankPhase.FAILED: FAILED, RankPhase.LOST: LOST, RankPhase.VICTIM: 3}
 SLOW = 4
 UNMARKED = 5
-LEVEL_RATIO = 1.15
-"""From one level of busy times to the next."""
-KEPT_LEVEL = 0.75
-"""How many levels from its own a rank may be without leaving it."""
 
 
 def severity(rank: RankState, run: RunState) -> int:
@@ -78,6 +73,8 @@ def _recent_loss(rank: RankState) -> float:
 
 BUSIEST_FIRST = RankOrder("busiest first", _busy_seconds, marked_first=True)
 """What limits the run comes first."""
+MARKED_FIRST = RankOrder("", lambda rank: rank.rank, ascending=True, marked_first=True)
+"""The same while figures change: ranks that are alike would change places all the time."""
 RANK_ORDERS = (
     BUSIEST_FIRST,
     RankOrder("rank", lambda rank: rank.rank, ascending=True),
@@ -93,37 +90,16 @@ largest first."""
 
 
 def describe_first(first_rank: RankState, run: RunState, order: RankOrder) -> str:
-    """Return which ranks come first in an order that begins with the marked ones."""
-    # A slow rank is the busiest one.
-    words = {FAILED: "failed", LOST: "lost", STALLED: "stalled"}
+    """Return which ranks come first in an order that begins with the marked ones; "" if none."""
+    words = {FAILED: "failed", LOST: "lost", STALLED: "stalled", SLOW: "slow"}
     word = words.get(severity(first_rank, run))
     return f"{word} first" if word else order.title
 
 
-class SteadyOrder:
-    """Busiest first; while figures change, ranks that are alike do not change their places."""
-
-    def __init__(self) -> None:
-        self._levels: dict[int, int] = {}
-
-    def now(self, run: RunState) -> RankOrder:
-        """Return the order of this moment. It is that of the shown figures once they stand."""
-        if run.is_held or run.phase is RunPhase.ENDED:
-            return BUSIEST_FIRST
-        return replace(BUSIEST_FIRST, value=self._busy_level)
-
-    def _busy_level(self, rank: RankState) -> float:
-        """Return how long the rank is busy in a step, in levels that it does not leave for
-        little."""
-        # A mean of many steps: the median of the last ones moves too much.
-        lasting_ready = rank.pace.lasting_ready
-        if not lasting_ready > 0:
-            return math.nan
-        exact_level = math.log(lasting_ready, LEVEL_RATIO)
-        level = self._levels.get(rank.rank)
-        if level is None or abs(exact_level - level) > KEPT_LEVEL:
-            level = self._levels[rank.rank] = round(exact_level)
-        return level
+def default_order(run: RunState) -> RankOrder:
+    """Return the order of a table that nobody has sorted: busiest first once figures stand."""
+    are_final = run.is_held or run.phase is RunPhase.ENDED
+    return BUSIEST_FIRST if are_final else MARKED_FIRST
 
 
 def sort_ranks(

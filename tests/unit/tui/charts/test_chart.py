@@ -238,6 +238,24 @@ def test_a_short_log_axis_has_ticks_that_tell_its_scale() -> None:
     assert [text for _, text in axis.number_ticks(up, 2)] == ["0.5", "1", "2"]
 
 
+def test_a_log_axis_has_one_notation() -> None:
+    options = structs.replace(STEPS, log_y=True)
+    for top, has_powers in ((4e15, True), (2e4, False)):
+        found = make_frame([curve([2.0, top])], options, 40, 10)
+        assert found
+        labels = [label.strip("┤│ ") for label in found.row_labels if label.strip("┤│ ")]
+        assert len(labels) >= 3
+        powers = [label for label in labels if float(label) >= 1000]
+        assert all(("e" in label) is has_powers for label in powers)
+        assert "+" not in "".join(labels)
+
+
+def test_charts_of_several_widths_mark_the_same_steps() -> None:
+    for steps in (60, 600, 6_000):
+        charts = [marks_of("E", width=width, steps=steps) for width in (44, 60, 140)]
+        assert len({chart.mark_labels.count("E") for chart in charts}) == 1, steps
+
+
 def test_what_is_not_positive_has_no_place_on_a_log_axis() -> None:
     log = structs.replace(STEPS, log_y=True)
     assert make_frame([curve([-1, 0, -3])], log, 40, 10) is None

@@ -18,6 +18,7 @@ from remote import format
 from remote.run.apply import apply_record
 from remote.run.findings.training_loss import find_training_loss
 from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
 from tests.kit.histories import START, History, plan, said, stepped
 from tests.kit.scripts import line, logging, script, seen, started
 from training.job import Job
@@ -33,7 +34,7 @@ from tui.charts.drawing import Baseline, Drawing, make_drawing
 from tui.charts.kinds import KINDS, ChartKind, available
 from tui.charts.panel import Charts
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
-from tui.charts.raster import Curve
+from tui.charts.raster import FAINT, NO_COLOUR, Curve
 from tui.charts.smoothing import SMOOTHED_STEPS, smooth
 from tui.kit import user_state as remembered
 from tui.kit.palette import LEVELS
@@ -142,19 +143,24 @@ def test_each_phase_has_bars_of_its_own_with_its_name_and_mean_at_the_right() ->
     drawn = draw(trained(), PHASES)
     assert [curve.mean[9] for curve in drawn.curves] == pytest.approx([0.01, 0.06, 0.03])
     for width, compute in ((80, "compute"), (50, "comp")):
-        found = make_frame(drawn.curves, drawn.options, width, 12)
+        options = structs.replace(drawn.options, has_end_values=True)
+        found = make_frame(drawn.curves, options, width, 12)
         assert found is not None
         names = [text.strip() for text in texts_at_right(found) if text.strip()]
         assert names == ["data 10 ms", f"{compute} 60 ms", "sync 30 ms"]
 
 
-def test_the_scale_of_the_phases_is_told_once() -> None:
+def test_the_scale_of_the_phases_is_told_once_beside_its_lane_and_each_lane_has_its_zero() -> None:
     drawn = draw(trained(), PHASES)
     found = make_frame(drawn.curves, drawn.options, 80, 12)
     assert found
-    ticks = [label.rstrip("┤") for label in found.row_labels if label.endswith("┤")]
-    assert [tick.strip() for tick in ticks][-1:] == ["0"]
-    assert len(ticks) == 2
+    ticks = [label.strip("┤ ") for label in found.row_labels if label.endswith("┤")]
+    assert ticks.count("0") == 3
+    (scale,) = [tick for tick in ticks if tick != "0"]
+    labels = list(found.row_labels)
+    top = next(row for row, label in enumerate(labels) if scale in label)
+    end = next(row for row in range(top, 12) if labels[row].strip("┤ ") == "0")
+    assert {row for row, label in enumerate(labels) if "│" in label} == set(range(top + 1, end))
 
 
 def test_bars_beyond_their_scale_are_told_beside_them_and_not_on_them() -> None:
@@ -192,6 +198,7 @@ def test_tests_are_a_line_with_a_sign_at_the_best_and_its_value_at_the_end() -> 
     state = with_tests(0.6, 0.316, 0.29, 0.305, 0.313)
     (test,) = [curve for curve in draw(state).curves if curve.signed]
     assert list(test.mean) == [0.6, 0.316, 0.29, 0.305, 0.313]
+    state.phase = RunPhase.ENDED
     looks = cells(state)
     assert looks.count("◆") == 1
     assert "test 0.3130" in looks
@@ -218,7 +225,9 @@ def test_names_at_the_ends_of_curves_keep_to_their_own_margin() -> None:
 def test_the_best_accuracy_is_the_highest() -> None:
     (test,) = [curve for curve in draw(with_tests(0.6, 0.2, 0.3), ACCURACY).curves if curve.signed]
     assert test.mean[test.signed[0]] == pytest.approx(80.0)
-    assert "test 70.0%" in cells(with_tests(0.6, 0.2, 0.3), ACCURACY)
+    state = with_tests(0.6, 0.2, 0.3)
+    state.phase = RunPhase.ENDED
+    assert "test 70.0%" in cells(state, ACCURACY)
 
 
 def test_a_test_and_a_checkpoint_are_marks() -> None:
@@ -517,15 +526,18 @@ def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() 
 @pytest.mark.parametrize(
     ("room", "legend"),
     [
-        (57, "  ● mean  ░ min to max  ◆ test loss 0.5000"),
-        (50, "  ░ min to max  ◆ test loss 0.5000"),
-        (36, "  ◆ test loss 0.5000"),
-        (27, ""),
+        (64, "  ● mean  ░ min to max  test 0.5000  ◆ best 0.4000"),
+        (57, "  ░ min to max  test 0.5000  ◆ best 0.4000"),
+        (44, "  test 0.5000  ◆ best 0.4000"),
+        (30, "  ◆ best 0.4000"),
+        (25, ""),
     ],
 )
 def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:
     state = trained()
-    apply_record(state, Record(0, 0, 10**6, 9e9, Evaluated(0, 1, 60, 0.5, 0.7, 100, 1.0)))
+    for test_loss, step in ((0.4, 30), (0.5, 60)):
+        tested = Evaluated(0, 1, step, test_loss, 0.7, 100, 1.0)
+        apply_record(state, Record(0, 0, 10**6, 9e9, tested))
     parts = values.heading(draw(state, view=ChartView()), LOSS, ChartView(), room)
     assert (
         "".join(text for text, _ in parts)
@@ -538,7 +550,31 @@ def test_an_average_is_named_with_its_dots() -> None:
     parts = values.heading(drawn, LOSS, ChartView(smoothing=0.9), 80)
     text = "".join(text for text, _ in parts)
     assert text.startswith("train 0.")
-    assert text.endswith("  ● ema .9  · step  ░ min to max  ◆ test loss 0.5000")
+    assert text.endswith("  · step  ● ema .9  ░ min to max  test 0.5000  ◆ best 0.5000")
+
+
+def test_a_low_chart_has_lines_alone_and_names_nothing_else() -> None:
+    view = ChartView(smoothing=0.9)
+    drawn = make_drawing(with_tests(0.5), LOSS, view)
+    for height, has_more in ((8, False), (9, True)):
+        shown = drawn.for_height(height)
+        text = "".join(text for text, _ in values.heading(shown, LOSS, view, 80))
+        assert "ema .9" in text
+        assert ("min to max" in text) is ("· step" in text) is has_more
+        frame = make_frame(drawn.curves, drawn.options, 70, height)
+        assert frame
+        assert (frame.picture.band != NO_COLOUR).any() == has_more
+        faint_cells = (frame.picture.curve >= FAINT) & (frame.picture.dots > 0)
+        assert faint_cells.any() == has_more
+
+
+def test_a_loss_over_more_than_a_decade_has_a_log_axis_in_a_low_chart() -> None:
+    drawn = draw(with_losses(np.geomspace(2.3, 0.15, 60).tolist()), view=ChartView())
+    assert not drawn.for_height(20).options.log_y
+    assert drawn.for_height(5).options.log_y
+    chosen = ChartView(log_y=False)
+    drawn = draw(with_losses(np.geomspace(2.3, 0.15, 60).tolist()), view=chosen)
+    assert not drawn.for_height(5).options.log_y
 
 
 def test_phases_add_up_to_the_time_of_a_step() -> None:

@@ -21,12 +21,14 @@ from tests.kit.dashboard import Stage
 from training.wire import events as events_of
 from training.wire import rank_events
 from training.wire.events import Record
+from tui.charts import panel
 from tui.charts.chart import Chart
 from tui.charts.chart_view import CurveMode, XAxis
 from tui.charts.deck import Deck
 from tui.charts.kinds import KINDS, available
 from tui.charts.panel import Charts
 from tui.log.panel import LogPanel
+from tui.run.components.header_figures import header_figures
 from tui.run.hosts_panel import HostsPanel
 from tui.run.ranks_panel import RanksPanel
 from tui.run.verdict_panel import VerdictPanel
@@ -392,5 +394,22 @@ async def test_a_single_test_is_not_called_the_best() -> None:
     async with stage.training() as pilot:
         stage.session.say(0, rank_events.Evaluated(0, 1, 20, 0.5, 0.9, 100, 1.0))
         await pilot.press("c", *"acc", "enter")
-        await until(pilot, lambda: "test 90.0%" in stage.text().partition("◆")[2])
+        await until(pilot, lambda: " test " in stage.text().partition("100%┤")[2])
         assert "best, step" not in stage.text()
+
+
+async def test_titles_follow_the_header_at_ticks_that_draw_no_chart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = Stage()
+    async with stage.training(size=(120, 40)) as pilot:
+        await drawn(stage, pilot)
+        monkeypatch.setattr(panel, "TICKS_PER_DRAWING", 10**9)
+        stage.session.steps(61, 62, seconds=0.7)
+        await stage.heard(pilot, 62)
+
+        def header_and_titles() -> list[str]:
+            figures = {figure.label: figure.value for figure in header_figures(stage.session.state)}
+            return [f"loss  train {figures['loss']} ", f"step time  {figures['step']} = "]
+
+        await until(pilot, lambda: all(text in stage.text() for text in header_and_titles()))

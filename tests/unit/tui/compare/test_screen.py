@@ -88,16 +88,41 @@ async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[P
         await shown(pilot, "A 20261123-0 is 1.5x faster per step than B 20261123-1")
         await shown(pilot, "test accuracy (%) by wall time")
         found = screen_text(app)
-        assert "(100msinsteadof151ms);Areaches85%in3sinsteadof5s" in unspaced(app).replace("▌", "")
-        assert "+50.0% time per step (95%: +" in found, "what it rests on"
+        assert "(100msinsteadof151ms);Areaches85%in3s,Bin5s" in unspaced(app).replace("▌", "")
+        assert "+50.0% time per step; 95% sure: +" in found, "what it rests on"
         facts = {line[:16].strip(): line[16:].split("  ") for line in found.splitlines()}
         cells = {label: [cell.strip() for cell in row if cell] for label, row in facts.items()}
         assert cells["sync"] == ["ddp", "ring"]
         assert cells["outcome"] == ["✓ finished", "✓ finished"]
         assert cells["test accuracy"] == ["85.0%", "85.0%", "the same"]
-        assert cells["time per step"] == ["100 ms", "151 ms", "▲ +50.0%"]
+        assert "▶ y copy the command of A, the better run" in found
+        assert cells["time per step"][:3] == ["100 ms", "151 ms", "▲ +50.0%"]
+        middle = next(line for line in found.splitlines() if "100% better" in line).index("│")
+        slower = next(line for line in found.splitlines() if "time per step  " in line)
+        assert slower[middle - 9 : middle + 1] == "━" * 9 + "│", "half of 18 cells, to the left"
         assert cells["sync share"][:2] == ["25%", "25%"]
-        assert cells["time to 85%"] == ["3 s", "5 s", "▲ +49.5%"]
+        assert cells["time to 85%"][:3] == ["3 s", "5 s", "▲ +49.5%"]
+
+
+@pytest.mark.parametrize(("last_loss", "is_spoiled"), [(0.35, False), (0.45, True)])
+async def test_an_overfitted_run_is_a_warning_only_if_it_won_and_ends_worse(
+    tmp_path: Path, last_loss: float, is_spoiled: bool
+) -> None:
+    folders = []
+    for name, sync, times, losses in (
+        ("20261123-a", "ddp", 1.0, [0.2, 0.3, *[last_loss] * 8]),
+        ("20261123-b", "ring", 2.0, [0.4] * 10),
+    ):
+        made = history(name, sync, times, tests=0)
+        for epoch, loss in enumerate(losses, 1):
+            made.rank(0, Evaluated(0, epoch, 3 * epoch, loss, 0.8, 100, 1.0))
+        folders.append(recorded(tmp_path / "runs", made.done(0, 1).session(SessionClosed())))
+    app = CompareApp(folders)
+    async with app.run_test(size=(120, 40)) as pilot:
+        (line,) = await lines_with(pilot, "overfitted: its test loss rose from 0.2 (epoch 1) to")
+        assert line.startswith("▌ ▲ A" if is_spoiled else "▌ A")
+        assert ("still no worse than B's" in line) == (not is_spoiled)
+        assert screen_text(app).startswith("▌ ▲" if is_spoiled else "▌ ✓")
 
 
 async def test_a_key_switches_steps_and_time_and_another_one_the_figure(

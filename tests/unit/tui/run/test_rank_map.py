@@ -18,7 +18,7 @@ from tui.kit.inks import DARK
 from tui.kit.widgets.table import TableCell
 from tui.run.components.phase_line import phase_line
 from tui.run.components.rank_columns import PHASES, RANK_COLUMNS, RowContext, TrendScale
-from tui.run.components.rank_map import MapLine, over_step, over_time
+from tui.run.components.rank_map import MapLine, lateness_scale, over_step, over_time
 from tui.run.rank_map_panel import RankMapPanel
 
 
@@ -101,7 +101,7 @@ async def test_ranks_that_are_alike_leave_their_place_to_a_chart_and_their_key_s
         await pilot.press(str(map_panel.number))
         await until(pilot, lambda: "all alike: no rank has held up the others" in stage.text())
         stage.session.steps(61, 120, late=1)
-        await until(pilot, lambda: "alike ▒ 1.1x ▓ 1.25x █ 2x" in stage.text())
+        await until(pilot, lambda: "alike ▒1.1x ▓1.25x █2x █slow" in stage.text())
         assert map_panel.display
 
 
@@ -165,3 +165,9 @@ def test_one_step_takes_as_long_as_the_table_of_ranks_says(is_over: bool) -> Non
     scale = TrendScale("ready", [], 0.0)
     context = RowContext(run.ranks[:1], run, now=run.now, inks=DARK, scale=scale)
     assert over_step(run.ranks, run, 40)[0].value.text == column.cell(context).text
+
+
+def test_the_scale_names_the_ink_of_a_slow_rank() -> None:
+    scale = lateness_scale()
+    (slow,) = [span for span in scale.spans if "slow" in scale.plain[span.start : span.end]]
+    assert slow.style == "$text-error"

@@ -12,6 +12,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
+from remote.events import Stalled
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from remote.run.series.step_times import RecentSteps, StepTotals
@@ -21,15 +22,24 @@ from tests.kit.dashboard import Stage
 from tests.kit.histories import stepped
 from training.job import Job
 from training.wire import host_events, rank_events
+from training.wire.events import SESSION
 from tui.kit import draw_turn as turn
 from tui.kit.draw_turn import DrawTurn, ticks
+from tui.kit.inks import DARK
 from tui.kit.rank_table import RankTable
 from tui.kit.widgets.heat import HeatStrip
+from tui.kit.widgets.table import TableCell
 from tui.run.components.fold import CALM, FoldedColumns, are_alike
 from tui.run.components.groups import table_lines
 from tui.run.components.heat_strip import heat_cells, heat_grid
-from tui.run.components.rank_columns import RANK_COLUMNS, phase_bar, rank_accuracy
-from tui.run.components.rank_order import RANK_ORDERS, SteadyOrder, sort_ranks
+from tui.run.components.rank_columns import (
+    RANK_COLUMNS,
+    RowContext,
+    TrendScale,
+    phase_bar,
+    rank_accuracy,
+)
+from tui.run.components.rank_order import RANK_ORDERS, default_order, sort_ranks
 from tui.run.hosts_panel import HostsPanel
 from tui.run.rank_screen import RankScreen
 from tui.run.ranks_panel import RanksPanel
@@ -65,7 +75,7 @@ def make_busy(session: ActedSession, busy_seconds: Sequence[float]) -> None:
 
 
 def busiest_first(run: RunState) -> list[int]:
-    return [rank.rank for rank in sort_ranks(run.ranks, run, SteadyOrder().now(run), 9)]
+    return [rank.rank for rank in sort_ranks(run.ranks, run, default_order(run), 9)]
 
 
 def many(hosts: int, slots: int) -> Stage:
@@ -134,19 +144,32 @@ def test_after_a_failure_the_culprit_comes_first_then_the_busiest() -> None:
     assert busiest_first(session.state) == [2, 3, 1, 0]
 
 
-def test_live_a_rank_moves_only_once_it_is_clearly_busier() -> None:
-    run = acted(1, 2).state
-    order = SteadyOrder()
+async def test_live_ranks_stand_by_number_and_the_border_claims_no_other_order() -> None:
+    stage = Stage(hosts=1, slots=4)
+    async with stage.training(size=(120, 40)) as pilot:
+        assert shown(stage) == ["0", "1", "2", "3"]
+        assert "first" not in table(stage)[0]
+        stage.session.steps(61, 120, late=2)
+        await until(pilot, lambda: "slow first" in table(stage)[0])
+        assert shown(stage) == ["2", "0", "1", "3"], "the others keep their places"
 
-    def sorted_with(busy_seconds: float) -> list[int]:
-        run.ranks[0].pace.lasting_ready = 0.100
-        run.ranks[1].pace.lasting_ready = busy_seconds
-        return [rank.rank for rank in sort_ranks(run.ranks, run, order.now(run), 9)]
 
-    assert sorted_with(0.100) == [0, 1]
-    assert [sorted_with(busy) for busy in (0.108, 0.100, 0.109, 0.101)] == [[0, 1]] * 4
-    assert sorted_with(0.130) == [1, 0]
-    assert [sorted_with(busy) for busy in (0.115, 0.125, 0.119)] == [[1, 0]] * 3
+def test_during_a_stall_rates_are_not_known_and_other_figures_are_dim() -> None:
+    session = acted(1, 2)
+    columns = {column.name: column for column in RANK_COLUMNS}
+
+    def cells(*names: str) -> list[TableCell]:
+        scale = TrendScale("seconds", (), 0.0)
+        ranks = session.state.ranks[:1]
+        row = RowContext(ranks, session.state, 0.0, DARK, scale)
+        return [columns[name].cell(row) for name in names]
+
+    assert all(cell.text != "-" and not cell.style for cell in cells("samples/s", "busy", "loss"))
+    session.say(SESSION, Stalled((0, 1), 30.0))
+    apply(session)
+    assert [cell.text for cell in cells("samples/s", "sent/s")] == ["-", "-"]
+    past_cells = cells("per step", "busy", "loss", "acc")
+    assert all(cell.text != "-" and cell.style == "table--dim" for cell in past_cells)
 
 
 def test_where_not_all_fit_marked_ranks_come_first_the_gravest_of_all() -> None:
@@ -174,7 +197,7 @@ async def test_a_key_sorts_by_the_next_figure_and_the_border_tells_by_which() ->
     async with stage.shown(size=(120, 40)) as pilot:
         stage.session.start()
         stage.session.steps(1, 60, late=2)
-        await until(pilot, lambda: "busiest first" in table(stage)[0] and shown(stage)[0] == "2")
+        await until(pilot, lambda: "slow first" in table(stage)[0] and shown(stage)[0] == "2")
         await pilot.press("o")
         await until(pilot, lambda: "by rank" in table(stage)[0])
         await until(pilot, lambda: shown(stage) == ["0", "1", "2", "3"])
@@ -394,8 +417,8 @@ async def test_the_cursor_stays_on_its_rank_when_others_pass_it() -> None:
         await pilot.press("1", "down")
         rows = stage.screen.query_one(RankTable)
         assert rows.cursor == 1
-        stage.session.steps(61, 90, late=3)
-        await stage.heard(pilot, 90)
+        stage.session.steps(61, 120, late=3)
+        await stage.heard(pilot, 120)
         await until(pilot, lambda: shown(stage)[0] == "3")
         assert shown(stage)[rows.cursor] == "1"
 

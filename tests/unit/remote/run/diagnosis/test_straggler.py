@@ -261,3 +261,17 @@ def test_its_cores_are_slower() -> None:
     assert reason(history) == (
         "slower cores or more work: 720 ms of CPU time per step, others 100 ms"
     )
+
+
+def test_between_two_checks_its_times_are_those_of_its_last_steps() -> None:
+    history = made(begun(), slow_rank(2), SURE)
+    made(history, slow_rank(2, 0.2), 14, first=SURE + 1)
+    run = history.state()
+    straggler = run.stragglers.current(2)
+    assert straggler
+    assert straggler.ready == run.ranks[2].pace.median("ready") == 0.2
+    assert straggler.ready != run.stragglers.by_rank[2].ready, "the last check was earlier"
+    (alert,) = find_alerts(run)
+    assert "busy 200 ms" in alert.reasons[0]
+    assert straggler.mark == "SLOW 4.0x"
+    assert run.stragglers.current(1) is None

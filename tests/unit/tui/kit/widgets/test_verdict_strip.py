@@ -9,7 +9,13 @@ from tests.kit.acted import until
 from tests.kit.looks import screen_text
 from tui.kit.themes import InkedApp
 from tui.kit.widgets.keys import KeyFooter
-from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip, draw_next_keys
+from tui.kit.widgets.verdict_strip import (
+    NextKey,
+    Severity,
+    VerdictStrip,
+    draw_next_keys,
+    draw_verdict,
+)
 
 RESUME = NextKey("r", "resume from checkpoint 150")
 
@@ -53,3 +59,16 @@ def test_keys_that_do_nothing_or_have_no_room_are_left_out() -> None:
     assert short_line is not None
     assert short_line.plain == "▶ r resume from checkpoint 150"
     assert draw_next_keys([NextKey("", "nothing")]) is None
+
+
+def test_a_line_is_broken_between_words_but_not_before_a_unit() -> None:
+    verdict = draw_verdict(
+        Severity.GOOD, "B reaches 90% in 3 s, A in 6 s of all", ["ends: 4 KiB"], (), 28
+    )
+    assert verdict.plain.splitlines() == [
+        "✓ B reaches 90% in 3 s, A in",
+        "6 s of all",
+        "ends: 4 KiB",
+    ]
+    verdict = draw_verdict(Severity.GOOD, "B reaches 90% in 3 s", (), (), 20)
+    assert verdict.plain.splitlines() == ["✓ B reaches 90% in", "3 s"]
