@@ -9,8 +9,8 @@ from remote.run.state.advice import Advice
 from tui.kit.bindings import key_of
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
+from tui.run.components.advice_text import describe_remedy
 from tui.run.components.start_table import find_start_warning
-from tui.run.run_verdict import VerdictKeys, find_advised_key
 
 LATE = "longer than usual: "
 
@@ -44,12 +44,12 @@ class StartStrip(VerdictStrip):
             reasons = [*([reasons[0]] if reasons and is_late else []), *warning.lines]
         self.advice = warning.advice if warning else None
         # A replay, and a run that nobody records, cannot be asked or stopped.
-        keys = [] if run.is_held else self._list_keys(run)
+        keys = [] if run.is_held else self._list_keys()
         is_calm = not is_late and warning is None
         severity = Severity.NEUTRAL if is_calm else Severity.WARN
         self.show(severity, text, reasons, keys, is_calm=is_calm)
 
-    def _list_keys(self, run: RunState) -> list[NextKey]:
+    def _list_keys(self) -> list[NextKey]:
         next_keys = [
             NextKey(key_of(self.app, "checks"), "check the hosts"),
             NextKey(key_of(self.app, "stacks"), "where each rank is"),
@@ -57,5 +57,6 @@ class StartStrip(VerdictStrip):
         stop_key = NextKey(key_of(self.app, "quit"), "stop")
         if self.advice is None:
             return [*next_keys, stop_key]
-        copy_keys = VerdictKeys(copy=key_of(self.app, "copy-run-command"))
-        return [find_advised_key(run, self.advice, copy_keys), stop_key, *next_keys]
+        copy_text = f"copy the command {describe_remedy(self.advice)}"
+        copy_key = NextKey(key_of(self.app, "copy-run-command"), copy_text)
+        return [copy_key, stop_key, *next_keys]
