@@ -93,14 +93,15 @@ def title_line(
     that a person gave it, and by its own where there is room for both. `severity` is that of the
     verdict on the run."""
     if replay.badge:
-        # What the run did then is no badge, which would look like that of a live run.
-        ended_text = f" ({replay.end})" if replay.end else ""
-        badges = [(f" {replay.badge} ", REPLAY_INK), (f"  {phase_text(run)}{ended_text} ", DIM)]
+        # What the run did then is told by its verdict and its ranks.
+        badges = [(f" {replay.badge} ", REPLAY_INK)]
+        if replay.end:
+            badges.append((f" {replay.end} ", DIM))
     else:
         badge_ink = f"bold {BADGE_INKS[_state_style(run, severity)]}"
         badges = [(f" {phase_text(run)} ", badge_ink)]
     room = width - _length(badges) - 1
-    work_text = _work_text(run)
+    work_text = _work_text(run, room)
     names = [f"{given_name} ({run.plan.run})", given_name] if given_name else [run.plan.run]
     ends = [("", "", name) for name in names]
     if _is_well(run, severity):
@@ -166,12 +167,13 @@ def _is_past(run: RunState) -> bool:
     return run.is_held and run.phase is not RunPhase.ENDED
 
 
-def _work_text(run: RunState) -> str:
+def _work_text(run: RunState, room: int) -> str:
     plan = run.plan
     ranks_text = count(len(run.ranks) if run.has_workers else plan.world_size, "rank")
     hosts_text = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
     if plan.job:
-        return f"{plan.what}, {ranks_text}{hosts_text}"
+        text = f"{plan.what}, {ranks_text}{hosts_text}"
+        return text if len(text) <= room else plan.what
     # A command line may be long, and what does not fit is cut off at the end.
     return f"{ranks_text}{hosts_text}: {plan.what}"
 
@@ -180,9 +182,15 @@ def _work_text(run: RunState) -> str:
 
 
 def progress_line(
-    run: RunState, run_length: RunLength, width: int, now: float, severity: Severity
+    run: RunState,
+    run_length: RunLength,
+    width: int,
+    now: float,
+    severity: Severity,
+    *,
+    is_replay: bool = False,
 ) -> Content:
-    """A bar, how far the run is, and at the right edge its times."""
+    """A bar, how far the run is, and at the right edge its times. A replay has a bar elsewhere."""
     total_steps = run_length.steps
     progress_parts = _progress_parts(run, run_length)
     facts_text = GAP.join(progress_parts)
@@ -191,6 +199,9 @@ def progress_line(
     has_bar = run.plan.job is not None or total_steps > 0
     if has_bar:
         share = min(run.step / total_steps, 1.0) if total_steps else 0.0
+        if is_replay:
+            facts_text = GAP.join([percent(share), *progress_parts])
+            return Content.assemble(*_at_both_edges(facts_text, times, width))
         is_over = run.phase is RunPhase.ENDED
         times_width = times_length if is_over else max(TIMES_WIDTH, times_length)
         bar_width = 0

@@ -63,14 +63,18 @@ def test_a_replay_has_its_badge_and_no_eta() -> None:
     state.hold(state.now)
     note = ReplayNote("▶ REPLAY 8x", "ended: slow")
     title = title_line(state, note, "", WIDTH, Severity.NEUTRAL)
-    assert title.plain.startswith(" ▶ REPLAY 8x   ● training (ended: slow) ")
+    assert title.plain.startswith(" ▶ REPLAY 8x  ended: slow  ddp, lenet5 on digits, 1 rank ")
+    narrow_title = title_line(state, note, "", 52, Severity.NEUTRAL).plain
+    assert narrow_title.rstrip() == " ▶ REPLAY 8x  ended: slow  ddp, lenet5 on digits"
     loud = [
         title.plain[span.start : span.end].strip() for span in title.spans if "rev" in str(span)
     ]
     assert loud == ["▶ REPLAY 8x"], "what it did then looks like no badge of a live run"
     assert "REPLAY" not in live_title.plain
-    text = progress(state)
+    length = RunLength(100, 1000)
+    text = progress_line(state, length, WIDTH, state.now, Severity.NEUTRAL, is_replay=True).plain
     assert "elapsed" in text
+    assert "──" not in text, "the slider is its bar"
     assert "ETA" not in text
 
 

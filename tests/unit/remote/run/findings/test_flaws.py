@@ -12,6 +12,7 @@ import pytest
 
 from remote.events import Restarted, SessionClosed
 from remote.plan.plan import Plan
+from remote.record.overview import make_overview
 from remote.run.apply import apply_record
 from remote.run.findings.alerts import Alarm, find_alerts
 from remote.run.findings.flaws import find_flaws, outcome_word
@@ -118,6 +119,17 @@ def test_a_script_may_have_any_loss(course: Callable[[int], float]) -> None:
 def test_a_loss_of_a_script_that_explodes_has_diverged() -> None:
     history = made([2.3, *[90_000.0 + step for step in range(20)]], SCRIPT)
     assert flaws(history) == ["diverged at step 2: loss 2.3 → 90,010 at the end"]
+
+
+@pytest.mark.parametrize(("stride", "has_diverged"), [(12, True), (1, False)])
+def test_a_few_losses_of_a_script_are_enough_if_they_are_of_many_steps(
+    stride: int, has_diverged: bool
+) -> None:
+    history = History(SCRIPT)
+    for number, loss in enumerate((0.4, 3e4, 5e9, 4e25)):
+        history.rank(0, StepFinished(0, 1, 2 + stride * number, loss, 0.1, compute=0.05))
+    assert bool(flaws(history)) is has_diverged
+    assert (make_overview(history.state()).loss or 0.0) > 1e20, "as large as it is"
 
 
 def test_no_other_value_of_a_script_counts() -> None:
