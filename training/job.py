@@ -41,9 +41,18 @@ class Job:
         effect=Effect.METHOD,
     )
     model: str = declare_setting(
-        "lenet5", "the model", folder="models", group="model and data set", shown=Shown.ALWAYS
+        "lenet5",
+        "network to train; lenet5 is small and quick",
+        folder="models",
+        group="model and data set",
+        shown=Shown.ALWAYS,
     )
-    dataset: str = declare_setting("digits", "the data set", folder="datasets", shown=Shown.ALWAYS)
+    dataset: str = declare_setting(
+        "digits",
+        "images to train on; digits needs no download",
+        folder="datasets",
+        shown=Shown.ALWAYS,
+    )
     epochs: int | None = declare_setting(
         None,
         "number of epochs (default: 1, unless --steps is given)",

@@ -94,6 +94,11 @@ def parameters(job: Job) -> int:
     return int(fixed_count + channels * per_channel + classes * per_class)
 
 
+def class_count(job: Job) -> int:
+    """Return the classes of the job's data set; 0 if they are not known."""
+    return _training(job)[2]
+
+
 def _training(job: Job) -> tuple[int, int, int]:
     """Return the training images of the job's data set, their channels and classes; 0 is not
     known."""

@@ -26,6 +26,14 @@ class SimilarRun(NamedTuple):
     differences: tuple[Difference, ...]
 
 
+def is_of_same_kind(run: Entry, other_run: Entry) -> bool:
+    """Return True if both have a job, or the same program: else their settings say nothing."""
+    if run.job is None or other_run.job is None:
+        is_same_program = run.script.split()[:1] == other_run.script.split()[:1]
+        return run.job is other_run.job and is_same_program
+    return True
+
+
 def find_similar(run: Entry, runs: Iterable[Entry]) -> list[SimilarRun]:
     """Return the other runs that have made steps, the most similar first: those of the same kind
     before those of the other, then by the number of settings that differ, then the newest. In the

@@ -21,6 +21,7 @@ from remote.record.overview import (
     VERSION,
     Count,
     Figure,
+    Loss,
     Overview,
     Trouble,
     check_number,
@@ -68,8 +69,8 @@ class Entry(NamedTuple):
     version: Count = 0
     step: Count = 0
     steps: Count = 0
-    loss: Figure = None
-    test_loss: Figure = None
+    loss: Loss = None
+    test_loss: Loss = None
     accuracy: Figure = None
     step_seconds: Figure = None
     started: Figure = None

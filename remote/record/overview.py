@@ -23,15 +23,18 @@ from remote.run.state.phases import RankPhase, Verdict
 if TYPE_CHECKING:  # which takes a while to import, and most lists read overviews alone
     from remote.run.run_state import RunState
 
-VERSION = 2
+VERSION = 3
 """Increase it if flaws are found otherwise, or the loss is another one."""
 ENDS = tuple(verdict.word for verdict in Verdict)
 LARGEST = 1e15
-"""The largest number that a list shows: no run can have a larger one."""
+"""The largest time or count that a list shows: no run can have a larger one."""
+LARGEST_LOSS = 1e40
+"""The largest loss that a list shows: a number of 32 bits is smaller."""
 LONGEST_TEXT = 300
 """Characters of a cause that a list keeps."""
 
 Figure = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)] | None
+Loss = Annotated[float, Meta(ge=-LARGEST_LOSS, le=LARGEST_LOSS)] | None
 Count = Annotated[int, Meta(ge=0, le=int(LARGEST))]
 Trouble = Literal["", "stalled", "diverged", "slow", "waiting"]
 LONG_WAIT = 30.0
@@ -50,12 +53,12 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     version: Count = 0
     """`VERSION` as it was when this was made: of older ones, flaws and the loss are outdated."""
     step: Count = 0
-    """The newest step of any rank."""
+    """The newest step of any rank; of a run that failed, see `_find_last_step`."""
     steps: Count = 0
     """How many steps the whole run has."""
-    loss: Figure = None
+    loss: Loss = None
     """See `find_training_loss`; None as well if that is no number."""
-    test_loss: Figure = None
+    test_loss: Loss = None
     accuracy: Figure = None
     """Of the last evaluation, as a fraction."""
     step_seconds: Figure = None
@@ -94,10 +97,10 @@ def make_overview(state: RunState) -> Overview:
         diverged=has_diverged,
         flaws=flaws,
         version=VERSION,
-        step=max((rank.step for rank in ranks), default=0),
+        step=_find_last_step(state),
         steps=progress.steps,
-        loss=check_number(find_training_loss(state)),
-        test_loss=check_number(last_evaluation.loss) if last_evaluation else None,
+        loss=check_number(find_training_loss(state), LARGEST_LOSS),
+        test_loss=check_number(last_evaluation.loss, LARGEST_LOSS) if last_evaluation else None,
         accuracy=check_number(last_evaluation.accuracy) if last_evaluation else None,
         step_seconds=check_number(step_means(state).seconds),
         started=check_number(state.started) if state.started else None,
@@ -108,6 +111,14 @@ def make_overview(state: RunState) -> Overview:
         checkpoint_step=max((rank.saved_step for rank in ranks), default=0),
         trouble=_find_trouble(state, has_diverged=has_diverged),
     )
+
+
+def _find_last_step(state: RunState) -> int:
+    """Return the newest step of any rank. Of a run that failed it is that of the rank that failed
+    first, which the cause names: the others may have been one step further."""
+    newest_step = max((rank.step for rank in state.ranks), default=0)
+    failed_step = state.cause.step if state.cause else 0
+    return failed_step if failed_step == newest_step - 1 else newest_step
 
 
 def _find_trouble(state: RunState, *, has_diverged: bool) -> Trouble:
@@ -165,7 +176,7 @@ def remake_overview(folder: Path, on_failure: files.Failed = files.ignore) -> Ov
     return make_overview(tape.state)
 
 
-def check_number(raw_value: Any) -> float | None:
+def check_number(raw_value: Any, largest: float = LARGEST) -> float | None:
     """Return the value if it is a number that a run can have, else None."""
-    is_number = type(raw_value) in (int, float) and -LARGEST <= raw_value <= LARGEST
+    is_number = type(raw_value) in (int, float) and -largest <= raw_value <= largest
     return raw_value if is_number else None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from remote.format import count, listed
 from remote.metrics.doubt import Doubt, sentences
+from remote.plan.expected import class_count
 from remote.statistics.comparison import Finding
 from remote.statistics.interval import Interval, IntervalMethod
 from remote.statistics.mean import finite_mean
@@ -27,6 +28,8 @@ UNKNOWN_INTERVAL = Interval(math.nan, math.nan, math.nan, 0, IntervalMethod.NONE
 ONLY_ARITHMETIC = (
     "no run learned anything: this shows equal arithmetic, not equal results; train for more steps"
 )
+GUESSING = 0.03
+"""A loss that is not further from that of guesses, as a share of it, is one of guesses."""
 CHANCE = "one run of a cell cannot show whether that is more than chance: repeat it"
 
 
@@ -35,9 +38,11 @@ def conclusion_lines(result: StudyResult) -> list[str]:
 
     First what is in doubt, then the answer, what the other axes change, and what limits it.
     """
+    guess = guess_text(result)
     return [
         *doubt_lines(result),
         answer_text(result),
+        *([guess] if guess else []),
         *effect_lines(result),
         *limit_lines(result),
     ]
@@ -100,6 +105,33 @@ def nothing_is_learned(result: StudyResult) -> bool:
     """Return True if no run that counts has a test that is better than guesses."""
     counted_runs = [run_end for row in result.cells for run_end in row.runs]
     return bool(counted_runs) and all(run_end.at_chance for run_end in counted_runs)
+
+
+def guess_text(result: StudyResult) -> str:
+    """Return that all runs still guess, so that their results say little; "" if one does not, or
+    if the answer says it."""
+    study = result.study
+    values = [run_end.value for row in result.cells for run_end in row.runs]
+    if study.compares_times or not values or ONLY_ARITHMETIC in answer_text(result):
+        return ""
+    guess_loss = _find_guess_loss(study)
+    is_guess = all(
+        value is not None and abs(value / guess_loss - 1) <= GUESSING for value in values
+    )
+    if not (is_guess or nothing_is_learned(result)):
+        return ""
+    loss_text = f" (loss of guessing: {guess_loss:.2f})" if math.isfinite(guess_loss) else ""
+    step_counts = {cell.job.steps if cell.job else None for cell in study.cells}
+    num_steps = step_counts.pop() if len(step_counts) == 1 else None
+    after_text = f"after {count(num_steps, 'step')} " if num_steps else ""
+    return f"{after_text}all runs still guess{loss_text}: this says little"
+
+
+def _find_guess_loss(study: Study) -> float:
+    """Return the test loss of guesses; NaN if it is not known, or not what is compared."""
+    class_counts = {class_count(cell.job) if cell.job else 0 for cell in study.cells}
+    num_classes = class_counts.pop() if len(class_counts) == 1 else 0
+    return math.log(num_classes) if study.metric == "loss" and num_classes > 1 else math.nan
 
 
 def _ratio_of(row: CellResult) -> Interval:

@@ -453,6 +453,19 @@ def test_hosts_whose_values_are_too_wide_to_stand_beside_each_other_are_named() 
     assert max(map(len, lines(40))) <= 40
 
 
+def test_passed_checks_have_a_column_per_host_where_they_fit_and_else_a_count() -> None:
+    found = [CheckFinished(host, "port", "ok", f"4000{host} is free") for host in range(3)]
+    state = history(3).session(*found).closed()
+
+    def draw(width: int) -> str:
+        matrix = checks.make_matrix(state, width, with_passed=True)
+        return "\n".join("".join(text for _, text in line) for line in matrix)
+
+    assert re.search(r"node1 +node2 +node3", draw(120))
+    assert re.search(r"port +40000 is free +40001 is free +40002 is free", draw(120))
+    assert re.search(r"port +3 values, such as 40000 is free", draw(50))
+
+
 def test_the_command_line_is_said_anew_without_the_slow_host() -> None:
     words = ["doctor", "--local", "4", "--cpus", "0.4,0.4,0.1,0.4", "--", "train.py", "a b"]
     assert exclude_hosts(words, ["node2", "node3"]) == (

@@ -78,6 +78,15 @@ def make_matrix(state: RunState, width: int, *, with_passed: bool) -> list[list[
     passed = [name for name, outcome in outcomes.items() if outcome == OK]
     others = [name for name in outcomes if name not in passed]
     others.sort(key=lambda name: WORST_FIRST.index(outcomes[name]))
+    head = "passed on all hosts"
+    sign = (OK, palette.sign(SIGNS[OK]).ljust(GAP_WIDTH))
+    whole_table = _make_columns(state, [*others, *passed], width) if with_passed else None
+    if whole_table and passed:
+        first_passed = len(whole_table) - len(passed)
+        section = [[], [sign, ("", head)]] if first_passed else [[sign, ("", head)]]
+        no_sign = ("", " " * GAP_WIDTH)
+        passed_lines = [[no_sign, *line[1:]] for line in whole_table[first_passed:]]
+        return [*whole_table[:first_passed], *section, *passed_lines]
     lines = _make_columns(state, others, width)
     if lines is None:
         rows = [_make_rows(state, name, width) for name in others]
@@ -88,8 +97,6 @@ def make_matrix(state: RunState, width: int, *, with_passed: bool) -> list[list[
         return lines
     if lines:
         lines.append([])
-    sign = (OK, palette.sign(SIGNS[OK]).ljust(GAP_WIDTH))
-    head = "passed on all hosts"
     if with_passed:
         return [*lines, [sign, ("", head)], *_make_passed_rows(state, passed, width)]
     first_text, *more_texts = wrap(f"{head}: {', '.join(passed)}", width - GAP_WIDTH)
@@ -104,7 +111,10 @@ def _make_passed_rows(state: RunState, names: Sequence[str], width: int) -> list
     room = width - name_width - GAP_WIDTH
     lines: list[list[Cell]] = []
     for name in names:
-        text, *more_texts = wrap(_describe_findings(_list_findings(state, name), room), room)
+        findings = _list_findings(state, name)
+        text, *more_texts = wrap(_describe_findings(findings, room), room)
+        if len(findings) > 2:  # a list without the names of hosts would say nothing
+            text, more_texts = f"{len(findings)} values, such as {findings[0].text}", []
         lines.append([("", indent + name.ljust(name_width)), (DIM, text)])
         lines += [[(DIM, indent + " " * name_width + more_text)] for more_text in more_texts]
     return lines

@@ -18,7 +18,7 @@ from remote.launch import Launcher
 from remote.plan.plan import Plan, PlanError, Policy
 from remote.plan.serialize import OtherFormat
 from remote.record import index, marks, read, resume
-from remote.record.alike import SimilarRun, find_similar
+from remote.record.alike import SimilarRun, find_similar, is_of_same_kind
 from remote.record.checkpoints import saved_step
 from remote.record.entry import Entry
 from remote.record.events_file import RunFolderError
@@ -204,7 +204,8 @@ class History:
         course = LossCourse()
         with suppress(OtherFormat, RunFolderError):
             course = read_loss_points(folder, PREVIEW_POINTS)
-        similar_runs = [] if run.problem else find_similar(run, runs)
+        candidates = [other_run for other_run in runs if is_of_same_kind(run, other_run)]
+        similar_runs = [] if run.problem else find_similar(run, candidates)
         pinned_runs = [similar for similar in similar_runs if similar.run.pinned]
         reference = next(iter(pinned_runs or similar_runs), None)
         return RunDetails(course, saved_step(folder), reference)

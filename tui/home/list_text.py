@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from textual.content import Content
 
@@ -28,16 +28,24 @@ def count_listed(
         matching = sum(not item.study for item in selection.items)
         parts = [Content(f"{matching} of {count(recorded, 'run')}")]
     else:
-        parts = [Content(count(recorded - selection.hidden, "run"))]
+        parts = list(map(Content, _count_recorded(listed, selection.hidden)))
     num_live = sum(item.is_live for item in selection.items)
     parts.append(Content.styled(f"{num_live} live", "$text-success" if num_live else ""))
-    if listed.studies and not has_filter:
-        parts.append(Content(count(len(listed.studies), "study", "studies")))
     if needy:
         is_bad = any(describe_state(item).style == "table--bad" for item in needy)
         text = f"{len(needy)} need{'s' * (len(needy) == 1)} you"
         parts.append(Content.styled(text, "$text-error" if is_bad else "$text-warning"))
     return Content(", ").join(parts)
+
+
+def _count_recorded(listed: Listed, num_hidden: int) -> Iterator[str]:
+    """Yield how many runs are recorded, without those of studies, and then the studies."""
+    study_names = {progress.study.name for progress in listed.studies}
+    num_in_studies = sum(run.study in study_names for run in listed.runs)
+    yield count(len(listed.runs) - num_in_studies - num_hidden, "run")
+    if study_names:
+        studies = count(len(study_names), "study", "studies")
+        yield f"{studies} of {count(num_in_studies, 'run')}"
 
 
 def describe_problems(answered: Answered, listed: Listed) -> list[str]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # numpy takes a while to load, and a low screen has no room f
 LOG_SPAN = 30.0
 """The largest loss over the least from which on the axis is logarithmic: 1.5 decades."""
 
-MOST_DIFFERENCES = 8
+MOST_DIFFERENCES = 4
 """Settings in which the run differs from another one that are listed."""
 
 
@@ -180,7 +180,7 @@ def _describe(item: RunItem, details: RunDetails) -> Iterator[Content]:
     if run.step_notes:
         yield Content(plain(f"notes: {run.step_notes}"))
     if details.reference:
-        yield _describe_differences(details.reference)
+        yield from _describe_differences(details.reference)
 
 
 def _describe_figures(run: Entry, steps: int) -> Content:
@@ -215,17 +215,18 @@ def _describe_origin(run: Entry) -> Iterator[str]:
         yield f"study {run.study}: {run.trial}"
 
 
-def _describe_differences(similar: SimilarRun) -> Content:
-    """Return in what the run differs from another one: "unlike baseline: epochs 24 (there 20)"."""
+def _describe_differences(similar: SimilarRun) -> Iterator[Content]:
+    """Yield in what the run differs from another one, a line each: "epochs 24, was 20 in
+    baseline"."""
     other = plain(similar.run.label or similar.run.name)
     if not similar.differences:
-        return Content.styled(f"the same settings as {other}", MUTED)
-    parts = [(f"unlike {other}:", MUTED)]
-    for place, (setting, value, other_value) in enumerate(similar.differences[:MOST_DIFFERENCES]):
-        parts.append((f"{',' if place else ''} {plain(setting)} ", MUTED))
-        parts.append((plain(format_value(value)), "bold"))
-        parts.append((f" (there {plain(format_value(other_value))})", MUTED))
+        yield Content.styled(f"the same settings as {other}", MUTED)
+    for setting, value, other_value in similar.differences[:MOST_DIFFERENCES]:
+        yield Content.assemble(
+            (f"{plain(setting)} ", MUTED),
+            (plain(format_value(value)), "bold"),
+            (f", was {plain(format_value(other_value))} in {other}", MUTED),
+        )
     num_more = len(similar.differences) - MOST_DIFFERENCES
     if num_more > 0:
-        parts.append((f" and {count(num_more, 'more setting')}", MUTED))
-    return Content.assemble(*parts)
+        yield Content.styled(f"and {count(num_more, 'more setting')}", MUTED)

@@ -27,9 +27,10 @@ from tui.kit.widgets.table import TableCell, TableColumn, TableRow, fit_column
 
 CURVE_WIDTH = 10
 """Cells of a curve of the loss, and the number of its points."""
-DOT_ROWS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-"""The bits of the dots of a cell in U+2800 and following, from the top. That of charts needs numpy,
-which takes a while to load."""
+DOT_ROWS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20))
+"""The bits of the dots of a cell in U+2800 and following, from the top. The fourth row stays free,
+so that a curve does not run into that of the row below. That of charts needs numpy, which takes a
+while to load."""
 LEAST_WIDTH = 7
 """Cells of the column of a figure, at the least."""
 BAR_WIDTH = 5

@@ -398,7 +398,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         QUIT,
         HELP,
         OPEN,
-        ("cell", "d", "cell", "Runs of the cell", "list the runs of the chosen cell", SHOWN),
+        ("cell", "d", "cell", "Runs of this row", "list the runs of the chosen cell"),
         (
             "retry",
             "R",

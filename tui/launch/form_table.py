@@ -270,9 +270,10 @@ class FormTable(ChoiceTable):
         if field.choices and not field.is_switch:
             others = count(len(field.choices) - 1, "other")
             notes.append(f"{others}: {key_of(self.app, 'edit')}")
-        if field.name in self.draft.texts and field.name not in self.draft.hosts:
-            default = _or_placeholder(field, self.draft.get_default(field.name))
-            notes.insert(0, f"default: {default}")
+        is_changed = field.name in self.draft.texts and field.name not in self.draft.hosts
+        default = self.draft.get_default(field.name)
+        if is_changed or (field.is_numeric and default and not notes):
+            notes.insert(0, f"default: {_or_placeholder(field, default)}")
         # What does not fit is left out: cut, it would say nothing.
         while notes and len("; ".join(notes)) > self._note_width:
             notes.pop()

@@ -201,12 +201,10 @@ class LaunchScreen(LiveScreen, PresetForm):
         self.query_one("#help", Static).update(text)
 
     def _describe_field(self, field: FormField) -> str:
-        """Say what a field means, with its flag, its default and its choices."""
-        flag = f"{field.flag}: " if field.flag.startswith("--") else ""
-        text = f"{flag}{field.help}"
-        default = self.draft.get_default(field.name)
-        if default:
-            text += f" (default: {default})"
+        """Say what a field means, with its flag and its choices. Its row has the default."""
+        text = f"{field.label}: {field.help}"
+        if field.flag.startswith("--"):
+            text += f" ({field.flag})"
         if field.choices and not field.is_switch:
             text += f"\n{name_some(field.choices, self.size.width - 2)}"
         return text

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, VerticalScroll
+from textual.containers import Container, Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
 from textual.screen import Screen
@@ -28,7 +29,7 @@ from remote.run.run_state import RunState
 from remote.sanitise import plain
 from remote.statistics.mean import finite_mean
 from remote.study import estimate
-from remote.study.progress import CellState
+from remote.study.progress import CellProgress, CellState
 from remote.study.results import CellResult, StudyResult, compute_results
 from remote.study.runner import StudyRun, StudyRunner
 from remote.study.study import Cell, Study
@@ -49,12 +50,18 @@ from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
-from tui.kit.widgets.verdict_strip import NextKey, VerdictStrip
+from tui.kit.widgets.verdict_strip import NextKey, Reason, VerdictStrip
 from tui.run.components.header import RunHeader
 from tui.study.cell_screen import list_cell_runs
-from tui.study.cell_table import VALUES, StudyTable, format_value, make_cell_table
+from tui.study.cell_table import StudyTable, format_value, make_cell_table, metric_header
 from tui.study.text.run_texts import run_number
-from tui.study.verdict_text import judge_running, judge_study, name_cell, name_trial
+from tui.study.verdict_text import (
+    judge_running,
+    judge_study,
+    name_cell,
+    name_place,
+    name_trial,
+)
 
 SIGN = 2
 """Columns that the sign of a state takes."""
@@ -68,6 +75,10 @@ AXIS_WIDTHS = range(12, 49)
 """Columns of the axis on which the values of runs stand."""
 LOSS_PLACES = 60
 """Places at which the loss of a run is read."""
+MOST_PLACES = 3
+"""Charts beside each other."""
+PLACE_WIDTH = 38
+"""Columns that such a chart has at least."""
 HIDDEN = 0.002
 """Share of a loss by which curves differ that cannot be told apart."""
 
@@ -91,6 +102,9 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen #cell Static { height: auto; }
     StudyScreen #curve { height: 1fr; display: none; padding: 0 1; }
     StudyScreen.-curves #curve { display: block; }
+    StudyScreen .place { width: 1fr; height: 1fr; }
+    StudyScreen.-places .place { padding: 0 1 0 0; }
+    StudyScreen.-places .place { border-top: blank; border-title-color: $text-muted; }
     StudyScreen #run { height: auto; border-top: solid $ink-rule; }
     StudyScreen #run RunHeader { background: $background; }
     StudyScreen.-low VerdictStrip, StudyScreen.-low #legend { display: none; }
@@ -106,26 +120,34 @@ class StudyScreen(LiveScreen, Screen[None]):
         self._changes = -1
         self._curves: Sequence[Curve] = ()
         """The losses of the cells that are compared with that under the cursor."""
+        self._places: Sequence[PlacedCurves] = ()
+        """Those at each place, if lines lie on each other, so that one chart says little."""
         self._curves_name = TRAINING_LOSS
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
         yield VerdictStrip()
         yield ChoiceTable(())
-        values_text = f"{palette.sign('curve')} one run, joined from the lowest to the highest"
+        name = metric_header(self.runner.study)
+        values_text = (
+            f"{palette.sign('curve')} {name} of one run, joined from the lowest to the highest"
+        )
         yield Static(values_text, id="legend", markup=False)
         with VerticalScroll(id="cell", can_focus=False):
             yield Static(markup=False)
         with Container(id="run"):
             yield RunHeader()
-        with Container(id="curve"):
-            yield Chart(PlotOptions("step"))
+        with Horizontal(id="curve"):
+            for _ in range(MOST_PLACES):
+                with Container(classes="place"):
+                    yield Chart(PlotOptions("step"))
         yield KeyFooter()
 
     def on_mount(self) -> None:
         table = self.query_one(ChoiceTable)
         table.focus()
-        self.query_one(Chart).can_focus = False
+        for chart in self.query(Chart):
+            chart.can_focus = False
         self.watch(table, "cursor", self._show_cell, init=False)
         self.tick()
 
@@ -184,10 +206,17 @@ class StudyScreen(LiveScreen, Screen[None]):
         if self.check_action("retry", ()):
             next_keys.append(NextKey(key_of(self.app, "retry"), self._describe_retry()))
         is_running_chosen = run is not None and run.trial.cell.key == self._chosen
-        enter_text = "watch this run" if is_running_chosen else "runs of this row"
+        runs_text = "runs of this row"
+        enter_text = "open this run" if is_running_chosen else f"open the {runs_text}"
         next_keys.append(NextKey(key_of(self.app, "open"), enter_text))
+        if is_running_chosen:
+            next_keys.append(NextKey(key_of(self.app, "cell"), runs_text))
+        reasons: list[Reason] = list(verdict.reasons)
+        if verdict.warning:
+            warning_text = f"{palette.sign('slow')} {plain(verdict.warning)}"
+            reasons.insert(0, Content.styled(warning_text, "$text-warning"))
         strip = self.query_one(VerdictStrip)
-        strip.show(verdict.severity, verdict.title, verdict.reasons, next_keys)
+        strip.show(verdict.severity, verdict.title, reasons, next_keys)
 
     def _describe_run(self, run: StudyRun | None) -> str:
         """Return which run is under way: "run 5 of 12: ring, batch 20"."""
@@ -219,13 +248,12 @@ class StudyScreen(LiveScreen, Screen[None]):
         table_rows = [cell_run.row(number, metric) for number, cell_run in enumerate(cell_runs, 1)]
         lines = align_lines([[cell.text for cell in row] for row in table_rows])
         panel.query_one(Static).update("\n".join(lines))
-        self._read_losses(self._chosen, self._list_compared())
+        self._read_losses(self._chosen, self._list_compared(chosen_cell), self._list_places())
 
-    def _list_compared(self) -> list[ComparedRuns]:
-        """Return the runs of the cells that differ from the chosen one in the compared axis only;
+    def _list_compared(self, chosen: CellProgress) -> list[ComparedRuns]:
+        """Return the runs of the cells that differ from this one in the compared axis only;
         without such an axis, its own runs, each for itself."""
         study = self.runner.study
-        chosen = self._progress.cells[self._chosen]
         compared = [
             cell
             for cell in self._progress.cells.values()
@@ -243,48 +271,68 @@ class StudyScreen(LiveScreen, Screen[None]):
             for cell in compared
         ]
 
+    def _list_places(self) -> dict[str, list[ComparedRuns]]:
+        """Return the compared runs at all places, by their names, if there is room for a chart of
+        each."""
+        axis = self.runner.study.compare
+        places = dict[str, list[ComparedRuns]]()
+        for cell in self._progress.cells.values():
+            name = name_place(cell.cell, axis)
+            if axis and name not in places:
+                places[name] = self._list_compared(cell)
+        has_room = self.app.size.width >= len(places) * PLACE_WIDTH
+        return places if 2 <= len(places) <= MOST_PLACES and has_room else {}
+
     @work(thread=True, exclusive=True)
-    def _read_losses(self, key: str, compared: Sequence[ComparedRuns]) -> None:
-        """Read the training loss of these runs, and draw it."""
-        courses = list[list[LossCourse]]()
-        for _, runs in compared[:SERIES_INKS]:
-            courses.append([])
-            for run in runs:
-                with suppress(OtherFormat, RunFolderError):
-                    courses[-1].append(read_loss_points(self.runner.runs_dir / run, LOSS_PLACES))
-        # Tests are of the whole model; of the training, each place has other ranks and samples.
-        is_tested = all(len(course.tests) > 1 for group in courses for course in group)
-        curves = list[Curve]()
-        for ink, (group, group_courses) in enumerate(zip(compared, courses, strict=False)):
-            points = [course.tests if is_tested else course.training for course in group_courses]
-            curve = make_mean_curve(group.name, ink, points)
-            if curve:
-                curves.append(curve)
+    def _read_losses(
+        self,
+        key: str,
+        compared: Sequence[ComparedRuns],
+        compared_by_place: Mapping[str, Sequence[ComparedRuns]],
+    ) -> None:
+        """Read the losses of these runs, and draw them."""
+        name, curves = read_curves(self.runner.runs_dir, compared)
+        places = []
+        if has_hidden_curve(curves):
+            for place_name, group in compared_by_place.items():
+                _, place_curves = read_curves(self.runner.runs_dir, group)
+                places.append(PlacedCurves(place_name, place_curves))
         # The cursor may have gone on, or the screen may have closed.
         if not get_current_worker().is_cancelled:
-            name = TEST_LOSS if is_tested and curves else TRAINING_LOSS
-            self.app.call_from_thread(self._take_curves, key, curves, name)
+            self.app.call_from_thread(self._take_curves, key, curves, name, places)
 
-    def _take_curves(self, key: str, curves: Sequence[Curve], name: str) -> None:
+    def _take_curves(
+        self, key: str, curves: Sequence[Curve], name: str, places: Sequence[PlacedCurves]
+    ) -> None:
         if self.is_attached and key == self._chosen:
             self._curves = curves
             self._curves_name = name
+            self._places = places
             if self.runner.current is None:
                 self._draw_curves()
 
     def _draw_curves(self, own_curve: Curve | None = None) -> None:
         """Draw the losses of the compared cells over each other, and that of the run under way."""
         curves = [*self._curves, *([own_curve] if own_curve else [])]
+        # A run under way is seen best in a large chart.
+        places = self._places if own_curve is None else ()
         self.set_class(bool(curves), "-curves")
-        self.query_one("#curve").border_title = self._describe_curves(curves)
-        self.query_one(Chart).draw(curves, options=PlotOptions("step"))
+        self.set_class(bool(places), "-places")
+        self.query_one("#curve").border_title = self._describe_curves(curves, len(places))
+        shown_places = places or [PlacedCurves("", curves)]
+        panels = list(self.query(".place"))
+        for panel in panels[len(shown_places) :]:
+            panel.display = False
+        for panel, place in zip(panels, shown_places, strict=False):
+            panel.display = True
+            panel.border_title = Content(f" {plain(place.name)} ") if place.name else None
+            panel.query_one(Chart).draw(place.curves, options=PlotOptions("step"))
 
-    def _describe_curves(self, curves: Sequence[Curve]) -> Content:
+    def _describe_curves(self, curves: Sequence[Curve], num_places: int) -> Content:
         """Return what is drawn, with the sign of each curve in its ink."""
-        study = self.runner.study
         cell = self._progress.cells[self._chosen].cell
-        others = [label for axis, label in cell.labels if axis != study.compare]
-        place_text = f" at {', '.join(others)}" if others else ""
+        place_name = "" if num_places else name_place(cell, self.runner.study.compare)
+        place_text = f" at {place_name}" if place_name else ""
         title = f" {self._curves_name}{plain(place_text)}:"
         parts: list[tuple[str, str]] = [(title, "")]
         inks = inks_of(self.app.current_theme)
@@ -389,8 +437,8 @@ def best_word(study: Study) -> str:
 
 
 def find_best_cells(result: StudyResult) -> set[str]:
-    """Return the keys of the cells whose value is the best, as it is shown; none while runs are
-    missing, or if all are alike."""
+    """Return the key of the cell whose value is the best, as it is shown; none while runs are
+    missing, or if several are alike."""
     study = result.study
     values = {row.cell.key: row.value.value for row in result.cells if row.value}
     states = {row.state for row in result.cells}
@@ -401,7 +449,7 @@ def find_best_cells(result: StudyResult) -> set[str]:
     # What looks the same must not be told apart.
     best_text = format_value(best_value, study.metric)
     best_keys = {key for key in values if format_value(values[key], study.metric) == best_text}
-    return set() if len(best_keys) == len(values) else best_keys
+    return best_keys if len(best_keys) == 1 else set()
 
 
 def mark_cells(table: StudyTable, result: StudyResult, best_keys: Collection[str]) -> StudyTable:
@@ -453,6 +501,32 @@ class ComparedRuns(NamedTuple):
 
     name: str
     runs: Sequence[str]
+
+
+class PlacedCurves(NamedTuple):
+    """The curves of a chart, and at which place their cells are."""
+
+    name: str
+    curves: Sequence[Curve]
+
+
+def read_curves(runs_dir: Path, compared: Sequence[ComparedRuns]) -> tuple[str, list[Curve]]:
+    """Return which loss of these runs is known, and its means."""
+    courses = list[list[LossCourse]]()
+    for _, runs in compared[:SERIES_INKS]:
+        courses.append([])
+        for run in runs:
+            with suppress(OtherFormat, RunFolderError):
+                courses[-1].append(read_loss_points(runs_dir / run, LOSS_PLACES))
+    # Tests are of the whole model; of the training, each place has other ranks and samples.
+    is_tested = all(len(course.tests) > 1 for group in courses for course in group)
+    curves = list[Curve]()
+    for ink, (group, group_courses) in enumerate(zip(compared, courses, strict=False)):
+        points = [course.tests if is_tested else course.training for course in group_courses]
+        curve = make_mean_curve(group.name, ink, points)
+        if curve:
+            curves.append(curve)
+    return TEST_LOSS if is_tested and curves else TRAINING_LOSS, curves
 
 
 def make_mean_curve(name: str, ink: int, courses: Sequence[Sequence[LossPoint]]) -> Curve | None:
@@ -521,7 +595,7 @@ def make_time_columns(result: StudyResult, room: int) -> tuple[list[TableColumn]
 def _axis_title(low: str, high: str, study: Study, width: int) -> str:
     """Return both ends of an axis, and between them what it shows, in as long a word as fits."""
     room = width - len(low) - len(high)
-    names = (VALUES.get(study.metric, study.measured), study.metric)
+    names = (metric_header(study), study.metric, "run")
     name = next((name for name in names if len(name) + 2 <= room), "")
     return f"{low}{name:^{room}}{high}"
 

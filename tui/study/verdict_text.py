@@ -7,7 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from remote.format import approximate, count
-from remote.study.conclusion import answer_text, doubt_lines, effect_lines
+from remote.study.conclusion import (
+    answer_text,
+    doubt_lines,
+    effect_lines,
+    guess_text,
+    nothing_is_learned,
+)
 from remote.study.progress import StudyProgress
 from remote.study.results import StudyResult
 from remote.study.shortcomings import limit_lines, list_failures
@@ -25,6 +31,8 @@ class StudyVerdict(NamedTuple):
     severity: Severity
     title: str
     reasons: tuple[str, ...] = ()
+    warning: str = ""
+    """Why its results say little."""
 
 
 def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: str) -> StudyVerdict:
@@ -49,8 +57,10 @@ def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: st
         verb = "is" if num_missing == 1 else "are"
         title = f"stopped{reason}; {num_missing} of {count(num_planned, 'run')} {verb} missing"
         return StudyVerdict(Severity.WARN, title, tuple(findings))
-    severity = Severity.WARN if doubts else Severity.GOOD
-    return StudyVerdict(severity, findings[0], (*findings[1:], *limit_lines(result)))
+    warning = guess_text(result)
+    says_little = warning or (nothing_is_learned(result) and not result.study.compares_times)
+    severity = Severity.WARN if doubts or says_little else Severity.GOOD
+    return StudyVerdict(severity, findings[0], (*findings[1:], *limit_lines(result)), warning)
 
 
 def judge_running(
@@ -103,8 +113,17 @@ def name_cells(progress: StudyProgress, keys: Sequence[str]) -> str:
 def name_cell(cell: Cell) -> str:
     """Return what a cell is made with: "ring, batch 20"; a bare number has its axis: "ring, nodes
     4"."""
-    parts = [f"{axis} {label}" if label[:1].isdecimal() else label for axis, label in cell.labels]
-    return ", ".join(parts) or cell.key
+    return name_place(cell, "") or cell.key
+
+
+def name_place(cell: Cell, compared_axis: str) -> str:
+    """Return what a cell is made with, but for the compared axis."""
+    parts = [
+        f"{axis} {label}" if label[:1].isdecimal() else label
+        for axis, label in cell.labels
+        if axis != compared_axis
+    ]
+    return ", ".join(parts)
 
 
 def name_trial(progress: StudyProgress, trial_key: str) -> str:

@@ -20,6 +20,9 @@ from remote.run.state.script_rank import ScriptRank
 LASTING = 10
 """The loss has risen once this many in a row are far above the first one, and has come back once as
 many are not. A spike is shorter."""
+LASTING_LOSSES = 3
+"""Of a script, whose loss may be known at a few steps only, so many in a row are enough if they are
+of at least `LASTING` steps."""
 
 
 class RiseRule(Struct, frozen=True):
@@ -97,7 +100,8 @@ class DivergenceDetector:
         if not (is_high and self._is_comparable):
             self._take_calm_loss(when)
             return []
-        return self._take_high_loss(loss, rank.step, when)
+        is_sparse = isinstance(rank, ScriptRank)
+        return self._take_high_loss(loss, rank.step, when, is_sparse=is_sparse)
 
     def restart(self, ranks: Ranks, when: float) -> None:
         """See `Detector.restart`. The first loss stays that of the first attempt."""
@@ -112,13 +116,15 @@ class DivergenceDetector:
         self._high_losses.clear()
         self._is_comparable = True
 
-    def _take_high_loss(self, loss: float, step: int, when: float) -> list[str]:
-        """Return a remark if it is now sure that the loss has risen."""
+    def _take_high_loss(self, loss: float, step: int, when: float, *, is_sparse: bool) -> list[str]:
+        """Return a remark if it is now sure that the loss has risen. `is_sparse`: the losses may be
+        those of a few steps only."""
         self._calm_losses = 0
         if not self._high_losses:
             self._high_from = step
         self._high_losses.append(loss)
-        if len(self._high_losses) < LASTING:
+        lasts = is_sparse and step - self._high_from >= LASTING
+        if len(self._high_losses) < (LASTING_LOSSES if lasts else LASTING):
             return []
         is_new = self.rise is None or self.rise.over > 0
         since = when if self.rise is None or is_new else self.rise.since

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from textual.content import Content
 
 from remote.format import count, duration, percent
-from remote.run.findings.flaws import outcome_word
+from remote.run.findings.flaws import find_flaws, outcome_word
 from remote.run.findings.script_visibility import describe_missing_steps
 from remote.run.run_state import RunState
+from remote.run.state.flaw import FlawKind
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.kit import palette
@@ -23,6 +24,13 @@ from tui.run.components.header_figures import HeaderFigure
 
 GAP = "  "
 NO_PROBLEMS = "no problems"
+LEARNING_WORDS = {
+    FlawKind.DIVERGED: "diverged",
+    FlawKind.LEARNED_NOTHING: "nothing learned so far",
+    FlawKind.OVERFITTED: "overfitting",
+}
+"""What is said of a run that trains on, by what spoils its result."""
+STALE = "before the stall"
 _TIE = "\xa0"
 """A space that no line is broken at."""
 DIM = "$foreground 65%"
@@ -85,22 +93,44 @@ def title_line(
     that a person gave it, and by its own where there is room for both. `severity` is that of the
     verdict on the run."""
     if replay.badge:
-        # What the run did then is no badge, which would look like that of a live run.
-        ended_text = f" ({replay.end})" if replay.end else ""
-        badges = [(f" {replay.badge} ", REPLAY_INK), (f"  {phase_text(run)}{ended_text} ", DIM)]
+        # What the run did then is told by its verdict and its ranks.
+        badges = [(f" {replay.badge} ", REPLAY_INK)]
+        if replay.end:
+            badges.append((f" {replay.end} ", DIM))
     else:
         badge_ink = f"bold {BADGE_INKS[_state_style(run, severity)]}"
         badges = [(f" {phase_text(run)} ", badge_ink)]
     room = width - _length(badges) - 1
-    work_text = _work_text(run)
+    work_text = _work_text(run, room)
     names = [f"{given_name} ({run.plan.run})", given_name] if given_name else [run.plan.run]
+    ends = [("", "", name) for name in names]
     if _is_well(run, severity):
-        names.insert(1, f"{NO_PROBLEMS}   {names[-1]}")
-        names.insert(0, f"{NO_PROBLEMS}   {names[0]}")
+        flaw_text = _describe_flaw(run)
+        state = (flaw_text, "$text-warning") if flaw_text else (NO_PROBLEMS, DIM)
+        state_ends = [(*state, f"   {name}") for name in names]
+        # What is wrong matters more than a name, which matters more than that nothing is.
+        ends = (
+            [*state_ends, (*state, "")]
+            if flaw_text
+            else [end for pair in zip(state_ends, ends, strict=True) for end in pair]
+        )
     # Without room for it, the name is left out, and the work is cut.
-    name = next((name for name in names if len(work_text) + 2 + len(name) <= room), "")
-    work_text = work_text[: max(room, 0)].ljust(room - len(name))
-    return Content.assemble(*badges, " ", work_text, (name, DIM)).truncate(width)
+    fitting = (end for end in ends if len(work_text) + 2 + len(end[0] + end[2]) <= room)
+    state_text, state_ink, name = next(fitting, ("", "", ""))
+    work_text = work_text[: max(room, 0)].ljust(room - len(state_text + name))
+    return Content.assemble(*badges, " ", work_text, (state_text, state_ink), (name, DIM)).truncate(
+        width
+    )
+
+
+def _describe_flaw(run: RunState) -> str:
+    """Return what the verdict would be on what the model has learned so far; "" if it is well."""
+    flaw = next((flaw for flaw in find_flaws(run) if flaw.kind in LEARNING_WORDS), None)
+    if flaw is None:
+        return ""
+    place = f"epoch {flaw.epoch}" if flaw.epoch else f"step {flaw.step}"
+    since_text = f" since {place}" if flaw.epoch or flaw.step else ""
+    return f"{palette.sign('slow')} {LEARNING_WORDS[flaw.kind]}{since_text}"
 
 
 def _is_well(run: RunState, severity: Severity) -> bool:
@@ -137,12 +167,13 @@ def _is_past(run: RunState) -> bool:
     return run.is_held and run.phase is not RunPhase.ENDED
 
 
-def _work_text(run: RunState) -> str:
+def _work_text(run: RunState, room: int) -> str:
     plan = run.plan
     ranks_text = count(len(run.ranks) if run.has_workers else plan.world_size, "rank")
     hosts_text = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
     if plan.job:
-        return f"{plan.what}, {ranks_text}{hosts_text}"
+        text = f"{plan.what}, {ranks_text}{hosts_text}"
+        return text if len(text) <= room else plan.what
     # A command line may be long, and what does not fit is cut off at the end.
     return f"{ranks_text}{hosts_text}: {plan.what}"
 
@@ -151,9 +182,15 @@ def _work_text(run: RunState) -> str:
 
 
 def progress_line(
-    run: RunState, run_length: RunLength, width: int, now: float, severity: Severity
+    run: RunState,
+    run_length: RunLength,
+    width: int,
+    now: float,
+    severity: Severity,
+    *,
+    is_replay: bool = False,
 ) -> Content:
-    """A bar, how far the run is, and at the right edge its times."""
+    """A bar, how far the run is, and at the right edge its times. A replay has a bar elsewhere."""
     total_steps = run_length.steps
     progress_parts = _progress_parts(run, run_length)
     facts_text = GAP.join(progress_parts)
@@ -162,6 +199,9 @@ def progress_line(
     has_bar = run.plan.job is not None or total_steps > 0
     if has_bar:
         share = min(run.step / total_steps, 1.0) if total_steps else 0.0
+        if is_replay:
+            facts_text = GAP.join([percent(share), *progress_parts])
+            return Content.assemble(*_at_both_edges(facts_text, times, width))
         is_over = run.phase is RunPhase.ENDED
         times_width = times_length if is_over else max(TIMES_WIDTH, times_length)
         bar_width = 0
@@ -254,7 +294,8 @@ def figure_lines(
     """As many of the figures as there is room for: dim labels, and bold values beside them, or
     where it `is_roomy` below them. All are dim where they are `is_stale`, of before a stall."""
     if is_stale:
-        figures = [*figures, HeaderFigure("before the stall", "", 0)]
+        known_figures = [figure for figure in figures if figure.is_known]
+        figures = [*known_figures, HeaderFigure("", STALE, len(STALE))]
     if is_roomy:
         columns = [
             (figure, max(len(figure.label), figure.width) + FIGURE_GAP) for figure in figures

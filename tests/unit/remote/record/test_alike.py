@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from remote.record.alike import SimilarRun, find_previous, find_similar
+from remote.record.alike import SimilarRun, find_previous, find_similar, is_of_same_kind
 from remote.record.entry import Entry
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
@@ -83,3 +83,11 @@ def test_the_previous_one_is_the_newest_that_finished_before_with_the_same_setti
     assert previous.name == "20261120-02-a"
     assert find_previous(tmp_path, "20261120-01-a") is None
     assert find_previous(tmp_path, "20261120-99-not-recorded") is None
+
+
+def test_only_runs_of_a_job_or_of_the_same_program_are_of_one_kind() -> None:
+    script = Entry("script", script="train.py --lr 0.1")
+    assert is_of_same_kind(RUN, entry("other", sync="ddp"))
+    assert is_of_same_kind(script, script._replace(script="train.py --lr 0.2"))
+    assert not is_of_same_kind(script, script._replace(script="other.py --lr 0.1"))
+    assert not is_of_same_kind(script, RUN)

@@ -229,7 +229,7 @@ def test_no_value_of_a_wrong_type_comes_out_of_an_index(runs_dir: Path, value: o
             assert index.entries(runs_dir) == good, field
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300, -(10**30)])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e300, -(10**50)])
 def test_no_number_that_no_run_can_have_comes_out_of_an_index(runs_dir: Path, value: float) -> None:
     good = index.entries(runs_dir)
     data = json.loads((runs_dir / INDEX).read_text())

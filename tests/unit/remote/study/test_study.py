@@ -806,6 +806,18 @@ def test_the_answer_is_one_sentence(
     assert found.startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("metric", "values", "is_guess"),
+    [("loss", [2.24, 2.35], True), ("loss", [2.2, 2.3], False), ("step_seconds", [2.3], False)],
+)
+def test_losses_of_guesses_are_called_so(metric: str, values: list[float], is_guess: bool) -> None:
+    study = parse_study("three", ACCURACY.replace("METRIC", metric))
+    values_by_cell = {"sync=all_reduce": [2.3], "sync=ring": values}
+    result = compute_results(_progress(study, values_by_cell))
+    lines = " ".join(conclusion_lines(result))
+    assert ("all runs still guess (loss of guessing: 2.30): this says little" in lines) == is_guess
+
+
 def test_equal_results_of_runs_that_learned_nothing_are_called_so() -> None:
     study = parse_study("three", ACCURACY.replace("METRIC", "loss"))
     values = {f"sync={name}": [2.3, 2.3] for name in ("all_reduce", "ring", "ddp")}

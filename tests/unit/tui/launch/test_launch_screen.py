@@ -195,7 +195,7 @@ async def test_the_first_look_says_what_starts_what_to_change_and_which_key_star
         for group in form.screen.draft.groups():
             assert any(f" {group} " in line for line in lines), "all is seen without scrolling"
         assert form.fields.row.name == "model", "the cursor is on what can be changed"
-        assert "--model: " in form.shown("help")
+        assert "model: network to train" in form.shown("help")
         await pilot.pause()
 
 
@@ -228,12 +228,13 @@ async def test_quitting_asks_first_where_settings_would_be_lost() -> None:
     assert form.app.exit_code == 0
 
 
-async def test_a_default_is_said_once() -> None:
+async def test_a_default_is_said_once_beside_its_value() -> None:
     form = Form()
     async with form.opened(size=(120, 40)) as pilot:
         await form.go(pilot, "policy.on_disconnect")
-        await until(pilot, lambda: "(default: " in form.shown("help"))
-        assert form.shown("help").count("default") == 1
+        await until(pilot, lambda: "(--on-disconnect)" in form.shown("help"))
+        assert "default" not in form.shown("help")
+        assert "default: 0.1" in form.row("lr"), "the number of a field without a unit"
 
 
 async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:

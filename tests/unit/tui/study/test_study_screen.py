@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,13 @@ import pytest
 from textual.pilot import Pilot
 
 from remote.record.loss_course import LossCourse
+from remote.study.folder import RunEnded, TrialOutcome
+from remote.study.progress import StudyProgress
+from remote.study.results import compute_results
+from remote.study.study import Trial
+from remote.study.study_file import parse_study
 from tests.kit.acted import ActedSession, until
-from tests.kit.acted_study import acted_runner, finish, stopped
+from tests.kit.acted_study import TEXT, acted_runner, finish, stopped
 from tests.kit.dashboard import asked
 from tests.kit.looks import screen_text
 from tui.app.study_app import StudyApp
@@ -21,7 +27,12 @@ from tui.kit.messages import ShowRun
 from tui.run.screen import RunScreen
 from tui.study import study_screen
 from tui.study.cell_screen import CellScreen
-from tui.study.study_screen import StudyScreen, has_hidden_curve, make_mean_curve
+from tui.study.study_screen import (
+    StudyScreen,
+    find_best_cells,
+    has_hidden_curve,
+    make_mean_curve,
+)
 from tui.study.verdict_text import name_cell
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
@@ -87,7 +98,7 @@ async def test_the_cells_and_the_run_under_way(tmp_path: Path, size: tuple[int, 
         stage.sessions[0].steps(1, 10)
         await until(pilot, lambda: bool(stage.line("step 10/40", "ETA ~3 s")))
         assert stage.line("▌ ● run 1 of 12: ", name_cell(first.trial.cell))
-        assert stage.line("▶ enter watch this run")
+        assert stage.line("▶ enter open this run   d runs of this row")
         assert stage.line("0 of 12 runs")
         assert "left" not in stage.line("run 1 of 12"), "no run has ended to estimate from"
         assert stage.line("● running", "0/2")
@@ -121,7 +132,9 @@ async def test_a_whole_study_ends_with_the_answer(tmp_path: Path) -> None:
         assert "x slower (" in row
         assert stage.line("▌ ✓ no method is shown to be faster than all_reduce; ")
         assert stage.line("2 of 4 comparisons show a difference")
-        assert "R " not in stage.line("▶ enter runs of this row"), "nothing is left to be made"
+        assert "R " not in stage.line("▶ enter open the runs of this row"), (
+            "nothing is left to be made"
+        )
         await pilot.press("q")
     assert stage.app.exit_code == 0
 
@@ -270,7 +283,7 @@ async def test_a_roomy_screen_shows_times_values_and_the_runs_of_the_cell(tmp_pa
         assert stage.line("a ring of two", "●")
         await pilot.press("down", "down")
         await until(pilot, lambda: bool(stage.line("runs of a ring of two, nodes 1")))
-        assert stage.line("● one run, joined from the lowest to the highest")
+        assert stage.line("● s/iter of one run, joined from the lowest to the highest")
         assert stage.line("1  ", "✓ finished", "0.2")
         await pilot.press("q")
 
@@ -328,7 +341,7 @@ async def test_the_answer_stands_on_top_and_compared_losses_over_each_other(
 
     def read_points(folder: Path, _: int) -> LossCourse:
         read_runs.append(folder.name)
-        return LossCourse([(1, 2.3), (40, 0.5 + 0.1 * ("ring" in folder.name))])
+        return LossCourse([(1, 2.3), (40, 0.5 + len(read_runs) % 50 / 10)])
 
     monkeypatch.setattr(study_screen, "read_loss_points", read_points)
     stage = Stage(tmp_path)
@@ -336,18 +349,50 @@ async def test_the_answer_stands_on_top_and_compared_losses_over_each_other(
         await stage.make(pilot, by_method)
         await pilot.press("home")
         await until(
-            pilot, lambda: bool(stage.line("─ training loss at 1:  ● all_reduce  ● a ring"))
+            pilot, lambda: bool(stage.line("─ training loss at nodes 1:  ● all_reduce  ● a ring"))
         )
         lines = stage.text().splitlines()
         answer_row = lines.index(stage.line("no method is shown to be faster"))
         assert answer_row < lines.index(stage.line("method", "s/iter", "against all_reduce"))
         await pilot.press("down", "down", "down")
-        await until(pilot, lambda: bool(stage.line("training loss at 2: ", "● ddp")))
+        await until(pilot, lambda: bool(stage.line("training loss at nodes 2: ", "● ddp")))
         cells = stage.runner.progress.cells.values()
         compared = [cell for cell in cells if cell.cell.label("nodes") == "2"]
         runs = [end.run for cell in compared for end in cell.counted_runs]
         assert read_runs[-6:] == runs
         await pilot.press("q")
+
+
+@pytest.mark.parametrize(("width", "has_all"), [(120, True), (70, False)])
+async def test_lines_that_lie_on_each_other_are_shown_for_all_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int, has_all: bool
+) -> None:
+    course = LossCourse([(1, 2.3), (40, 0.5)])
+    monkeypatch.setattr(study_screen, "read_loss_points", lambda _, count: course)
+    stage = Stage(tmp_path)
+    async with stage.app.run_test(size=(width, 40)) as pilot:
+        await stage.make(pilot, by_method)
+        head = "nodes 1" if has_all else "training loss at nodes 1:"
+        await until(pilot, lambda: bool(stage.line(head, "nodes 2" if has_all else "all_reduce")))
+        await pilot.press("q")
+
+
+def test_only_a_value_that_is_best_alone_has_a_word() -> None:
+    text = TEXT.replace("nodes = [1, 2]", "nodes = [1]")
+    progress = StudyProgress(parse_study("three", text))
+    for place, (cell, seconds) in enumerate(
+        zip(progress.cells.values(), (0.1, 0.1, 0.2), strict=True)
+    ):
+        for repetition in (1, 2):
+            trial = Trial(cell.cell, repetition).key
+            progress.apply(
+                RunEnded(trial, f"run-{place}-{repetition}", TrialOutcome.COUNTED, seconds)
+            )
+    result = compute_results(progress)
+    assert find_best_cells(result) == set()
+    first, *others = result.cells
+    slower = replace(first, value=others[-1].value)
+    assert find_best_cells(replace(result, cells=(slower, *others))) == {others[0].cell.key}
 
 
 def test_curves_are_means_of_equal_steps_and_hidden_ones_are_noticed() -> None:
