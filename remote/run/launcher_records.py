@@ -30,10 +30,11 @@ from remote.events import (
 from remote.format import duration
 from remote.plan.plan import OnNan, OnStall
 from remote.run.diagnosis.stall_causes import as_death, begin_stall, explain_stall
+from remote.run.output.log_levels import first_error
 from remote.run.run_state import AGE_TOLERANCE, RunState, restart
 from remote.run.series.marks import STALL
 from remote.run.state.host_state import SOUGHT, HostState, names_host, strip_host_name
-from remote.run.state.phases import HostPhase, RunPhase
+from remote.run.state.phases import HostPhase, RunPhase, Verdict
 from remote.run.state.types import Cause, Evidence
 from training.wire.events import SESSION, Event, Record
 
@@ -80,8 +81,22 @@ def apply(run: RunState, record: Record, when: float) -> None:
             _judge_unheard(run)
             run.phase = RunPhase.ENDED
             run.ended = _end_of_run(run)
+            was_open = run.verdict is None
             run.verdict = run.judge.close()
+            if was_open:
+                _note_silent_death(run, when)
     run.launcher.apply(event, when)
+
+
+def _note_silent_death(run: RunState, when: float) -> None:
+    """Say in the log how a rank died that has printed no error."""
+    cause = run.cause
+    if run.verdict is not Verdict.FAILED or cause is None or cause.rank < 0:
+        return
+    restarts = run.progress.restarts
+    attempt_start = run.started + restarts[-1].seconds if restarts else 0.0
+    if first_error(list(run.log.lines), cause, attempt_start) is None:
+        run.note("", cause.culprit_text, when)
 
 
 def _end_of_run(run: RunState) -> float:

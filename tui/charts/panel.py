@@ -58,6 +58,7 @@ class Charts(ViewedChart):
         self._baseline: Baseline | None = None
         self._notes: Sequence[StepNote] = ()
         self._caption_inputs: tuple[object, ...] = ()
+        self._written_caption: tuple[object, ...] = ()
         self._drawn_step = self._drawn_tests = 0
         self._is_over = False
         self._turn, self._caption_turn = DrawTurn(), DrawTurn()
@@ -163,7 +164,11 @@ class Charts(ViewedChart):
             drawing = self._drawing.for_height(plot_height)
             for text, colour in heading(drawing, self.kind, self.view, room):
                 parts.append((text, inks.by_number(colour)) if colour >= 0 else text)
-        self.caption(Content.assemble(*parts) if parts else "")
+        written = (parts, self.title, width)
+        # Other figures may be the same text, which costs more to write than to make.
+        if written != self._written_caption:
+            self._written_caption = written
+            self.caption(Content.assemble(*parts) if parts else "")
 
     def _read_again(self, steps: tuple[int, int], last_x: float, run: RunState) -> None:
         """Read the steps in view and those at both sides again, unless that was done."""

@@ -11,6 +11,7 @@ from msgspec import structs
 from textual.app import ComposeResult
 
 from remote.format import count
+from remote.run.findings.start_progress import is_starting
 from remote.run.output.log_levels import Level, first_error, is_printed_by, prints_lines
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
@@ -50,6 +51,8 @@ class LogPanel(Panel):
         self._cause: Cause | None = None
         self._culprit: int | None = None
         self._attempt_start = 0.0
+        self._wraps_at_start = False
+        self._has_chosen_wrap = False
         self._prompt: PatternPrompt | None = None
         yield LogView()
 
@@ -64,10 +67,21 @@ class LogPanel(Panel):
         self._cause = run.cause
         restarts = run.progress.restarts
         self._attempt_start = run.started + restarts[-1].seconds if restarts else 0.0
+        self._wrap_at_start(run)
         self.view.show(run.log, len(run.ranks))
         if self.fixed_rank is None:
             self._show_culprit(run)
         self._update_caption()
+
+    def _wrap_at_start(self, run: RunState) -> None:
+        """Wrap long lines while a run starts, as long as there are empty rows, and the user has not
+        chosen."""
+        has_room = len(self.view.rows.lines) < self.view.size.height
+        wraps = has_room and is_starting(run)
+        if wraps is not self._wraps_at_start:
+            self._wraps_at_start = wraps
+            if not self._has_chosen_wrap:
+                self.view.wrap = wraps
 
     # Which lines
 
@@ -79,9 +93,10 @@ class LogPanel(Panel):
         if culprit == self._culprit:
             return
         if self.view.filter.rank == self._culprit:
-            # Of a rank that was killed, the last routine lines are all that there is.
-            is_silent = not any(line.rank == culprit for line in self.view.news)
-            self._change_filter(rank=culprit, news=culprit is None or not is_silent)
+            # Of a rank that was killed, only the session tells, among the news.
+            news = self.view.news
+            is_silent = first_error(news, run.cause, self._attempt_start) is None
+            self._change_filter(rank=None if is_silent else culprit)
         self._culprit = culprit
 
     def fix_rank(self, rank: int) -> None:
@@ -165,6 +180,7 @@ class LogPanel(Panel):
 
     def action_wrap(self) -> None:
         """Wrap long lines, or cut them off."""
+        self._has_chosen_wrap = True
         self.view.wrap = not self.view.wrap
 
     def action_times(self) -> None:

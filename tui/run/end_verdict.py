@@ -42,6 +42,8 @@ SEVERITIES = {Verdict.FINISHED: Severity.GOOD, Verdict.STOPPED: Severity.NEUTRAL
 """How bad an end is; others are bad."""
 WITHOUT_MODEL = (Remedy.LOWER_LR, Remedy.OTHER_LR)
 """What helps where a run came to a useless model, so that nobody asks how fast it was."""
+CHANCE = 0.1
+"""The change of the time of a step up to which two runs are about as fast."""
 DIM = "$text-muted"
 
 
@@ -91,7 +93,7 @@ def _make_title(run: RunState) -> str:
 
 
 def _list_keys(run: RunState, advices: Sequence[Advice], keys: VerdictKeys) -> tuple[NextKey, ...]:
-    next_keys = [find_advised_key(advice, keys) for advice in advices]
+    next_keys = [find_advised_key(run, advice, keys) for advice in advices]
     resume_point = find_resume_point(run)
     if resume_point and run.verdict is not Verdict.FINISHED:
         next_keys.append(NextKey(keys.resume, resume_point.text))
@@ -155,9 +157,9 @@ def _list_result_reasons(
         yield f"{palette.sign('slow')} {spell}"
     # How fast a run came to a useless model matters to nobody.
     is_useless = any(flaw.kind is not FlawKind.SLOW for flaw in flaws)
-    speed_text = "" if is_useless else _describe_speed(run, is_brief=is_brief)
-    if speed_text:
-        yield speed_text
+    if not is_useless and run.means.seconds > 0:
+        yield _describe_speed(run, is_brief=is_brief)
+        yield from describe_bound(run, is_brief=is_brief)
     if run.verdict is Verdict.FINISHED and previous:
         yield from describe_change(run, previous)
     if not is_brief and not any(flaw.kind is FlawKind.DIVERGED for flaw in flaws):
@@ -182,23 +184,27 @@ def _describe_result(run: RunState) -> str:
 
 
 def _describe_speed(run: RunState, *, is_brief: bool) -> str:
-    """Say how long a step took, by the figure of the header, and what bounds it: "16 ms/step, 0.37
-    s/epoch, 7 s of training; bound by sync, 67% of a step"."""
-    if not run.means.seconds > 0:
-        return ""
+    """Say how long a step took, by the figure of the header, and where the time went: "16 ms/step,
+    0.37 s/epoch; 7 s of training, 4 s of start and tests"."""
     parts = [f"{step_time(run.means.seconds)}/step"]
     epoch_means = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
     if epoch_means and not is_brief:
         parts.append(f"{fixed(fmean(epoch_means), 2)} s/epoch")
-    if run.training_seconds:
-        parts.append(f"{duration(run.training_seconds)} of training")
-    return "; ".join([", ".join(parts), *describe_bound(run, is_brief=is_brief)])
+    time_texts = [f"{duration(run.training_seconds)} of training"] if run.training_seconds else []
+    # Rounded first, so that both add up to what the title says.
+    other_seconds = round(run.elapsed) - round(run.training_seconds)
+    # After a restart, the steps that are lost are neither.
+    if time_texts and other_seconds > 0 and not run.progress.restarts:
+        what = "start and tests" if run.progress.evaluations else "start and end"
+        time_texts.append(f"{duration(other_seconds)} of {what}")
+    return "; ".join(", ".join(texts) for texts in (parts, time_texts) if texts)
 
 
 def describe_change(run: RunState, previous: Entry) -> list[str]:
     """Compare a run with the last one that has the same settings, in a line: "vs baseline, the last
-    run like it: test +0.6 points, 14% less time per step"."""
+    run like it: test +0.6 points, -14% time per step". Small changes of speed are chance."""
     changes = []
+    like_it = f"{previous.label or previous.name}, the last run like it"
     evaluations = run.progress.evaluations
     if evaluations and previous.accuracy is not None:
         points = 100 * (evaluations[-1].accuracy - previous.accuracy)
@@ -206,9 +212,13 @@ def describe_change(run: RunState, previous: Entry) -> list[str]:
     step_seconds = run.means.seconds
     if step_seconds > 0 and previous.step_seconds:
         change = step_seconds / previous.step_seconds - 1
-        changes.append(f"{change:+.0%} time per step")
-    name = previous.label or previous.name
-    return [f"vs {name}, the last run like it: {', '.join(changes)}"] if changes else []
+        if abs(change) > CHANCE:
+            changes.append(f"{change:+.0%} time per step")
+        elif changes:
+            changes.append("about as fast")
+        else:
+            return [f"about as fast as {like_it}"]
+    return [f"vs {like_it}: {', '.join(changes)}"] if changes else []
 
 
 def _list_test_means(run: RunState) -> Iterator[str]:

@@ -91,6 +91,9 @@ class Narration:
                 continue
             # Held lines came before this one, and would else be read as its consequence.
             yield from self.rest(state)
+            # The cause is told at the end.
+            if state.cause and note.text == state.cause.culprit_text:
+                continue
             if state.has_begun or not outcome.repeats_cause(note.text, state.cause):
                 yield note.text
         self._next = state.log.count

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from remote.run.run_state import RunState
 from remote.run.state.advice import Advice, Remedy
 from tui.kit.widgets.verdict_strip import NextKey, Reason, Severity
-from tui.run.components.advice_text import describe_remedy
+from tui.run.components.advice_text import describe_remedy, make_command
+
+SHORT_COMMAND = 30
+"""Characters of a command that is shown beside its key, at most."""
 
 
 class RunVerdict(NamedTuple):
@@ -36,12 +40,14 @@ class VerdictKeys(NamedTuple):
     stop: str = ""
 
 
-def find_advised_key(advice: Advice, keys: VerdictKeys) -> NextKey:
+def find_advised_key(run: RunState, advice: Advice, keys: VerdictKeys) -> NextKey:
     """Return the key that does what an advice says."""
     text = describe_remedy(advice)
     match advice.remedy:
         case Remedy.EXCLUDE_HOST:
             return NextKey(keys.copy, f"copy the command {text}")
+        case Remedy.CONTINUE_RANK if len(command := make_command(run, advice)) <= SHORT_COMMAND:
+            return NextKey(keys.copy, f'copy "{command}"')
         case Remedy.END_PROGRAMS | Remedy.CONTINUE_RANK:
             return NextKey(keys.copy, f"copy the command to {text}")
         case Remedy.SHOW_STACKS:

@@ -331,7 +331,7 @@ class RunScreen(ChartActions):
 
     def action_copy_command(self) -> None:
         """Copy the command that helps, as the verdict says, or else that of the run."""
-        advice = self._verdict.verdict.advice
+        advice = self._verdict.verdict.advice or self._start.advice
         with self.session.lock:
             run = self.session.state
             command = make_command(run, advice) if advice else ""

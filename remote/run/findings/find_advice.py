@@ -8,6 +8,8 @@ from remote.run.run_state import RunState
 from remote.run.state.advice import Advice, Remedy
 from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.types import Stall
+from training.job import Job, usual_lr
+from training.registry import UnknownName
 
 
 def advise_straggler(run: RunState, straggler: Straggler) -> Advice:
@@ -37,10 +39,11 @@ def advise_stall(run: RunState, stall: Stall) -> Advice:
 def advise_flaw(run: RunState, flaw: Flaw) -> Advice | None:
     """Return with which other settings a run that has ended may do better; None if that is not
     known."""
-    lr = run.plan.job.lr if run.plan.job else 0.0
+    job = run.plan.job
+    lr = job.lr if job else 0.0
     match flaw.kind:
         case FlawKind.DIVERGED:
-            return Advice(Remedy.LOWER_LR, lr=lr)
+            return Advice(Remedy.LOWER_LR, lr=lr, usual_lr=_find_usual_lr(job))
         case FlawKind.LEARNED_NOTHING:
             return Advice(Remedy.OTHER_LR, lr=lr)
         case FlawKind.OVERFITTED:
@@ -48,6 +51,16 @@ def advise_flaw(run: RunState, flaw: Flaw) -> Advice | None:
         case FlawKind.SLOW:
             return _advise_slow_run(run, flaw.rank)
     return None
+
+
+def _find_usual_lr(job: Job | None) -> float:
+    """Return the default learning rate of a model; 0 if this version does not know the model."""
+    if job is None:
+        return 0.0
+    try:
+        return usual_lr(job.model)
+    except UnknownName:
+        return 0.0
 
 
 def _advise_slow_run(run: RunState, rank: int) -> Advice | None:

@@ -65,7 +65,11 @@ def _learning_flaws(run: RunState) -> Iterator[Flaw]:
         first_loss = run.divergence.first
         before = first_loss if math.isfinite(first_loss) else None
         yield Flaw(FlawKind.DIVERGED, not_finite.step, 0, Measure.LOSS, before, not_finite.what)
-    elif rise and (is_lost or not rise.over):
+    elif rise and rise.over and is_lost:
+        # The loss came back, the model did not.
+        accuracy = run.progress.evaluations[-1].accuracy
+        yield Flaw(FlawKind.DIVERGED, rise.step, 0, Measure.TEST_ACCURACY, None, accuracy)
+    elif rise and not rise.over:
         yield Flaw(FlawKind.DIVERGED, rise.step, 0, Measure.LOSS, rise.first, rise.loss)
     elif is_lost:
         yield from _chance_flaws(run)

@@ -33,16 +33,25 @@ class Advice:
     """About how long a step takes then; 0 if that is not known."""
     lr: float = 0.0
     """The learning rate of the run; 0 if it is not known."""
+    usual_lr: float = 0.0
+    """The default learning rate of its model; 0 if it is not known."""
     best_epoch: int = 0
     """The epoch after which the test loss has only risen; 0 of a script that does not tell it."""
     best_step: int = 0
     """The same as a step."""
 
     @property
+    def is_usual_lr_lower(self) -> bool:
+        """Return True if the default learning rate is known, and lower than that of the run."""
+        return 0 < self.usual_lr < self.lr
+
+    @property
     def setting(self) -> tuple[str, float | None]:
         """Return the setting of a new run that should be another one, and a value to try; "" if no
         setting helps, None if no value is known to be better."""
         match self.remedy:
+            case Remedy.LOWER_LR if self.is_usual_lr_lower:
+                return "lr", self.usual_lr
             case Remedy.LOWER_LR if self.lr > 0:
                 return "lr", float(f"{self.lr / 10:.2g}")
             case Remedy.LOWER_LR | Remedy.OTHER_LR:

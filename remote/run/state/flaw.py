@@ -68,12 +68,14 @@ class Flaw:
 
     @property
     def title(self) -> str:
-        """In words, such as "diverged at step 12: loss 2.3 → 17,655"."""
+        """In words, such as "diverged at step 12: loss 2.3 → 17,655 at the end"."""
         change = f"{_word(self.measure, self.before)} → {_word(self.measure, self.after)}"
         match self.kind:
             case FlawKind.DIVERGED:
                 if self.before is None:
                     change = _word(self.measure, self.after)
+                elif not isinstance(self.after, str):
+                    change += " at the end"  # at that step, it had only begun
                 return f"diverged at step {self.step}: {self.measure} {change}"
             case FlawKind.LEARNED_NOTHING:
                 accuracy = _word(self.measure, self.after)

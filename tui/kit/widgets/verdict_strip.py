@@ -52,7 +52,7 @@ class NextKey(NamedTuple):
     text: str
 
 
-_Shown = tuple[Severity, str, Sequence[Reason], Sequence[NextKey], int]
+_Shown = tuple[Severity, str, Sequence[Reason], Sequence[NextKey], bool, int]
 
 
 class VerdictStrip(Static):
@@ -83,19 +83,21 @@ class VerdictStrip(Static):
         title: str,
         reasons: Sequence[Reason] = (),
         next_keys: Sequence[NextKey] = (),
+        *,
+        is_calm: bool = False,
     ) -> None:
         """Show a verdict; without a title, hide. Keys that are "" do nothing here and are left
-        out; the first of the others stands out."""
+        out; the first of the others stands out, unless it `is_calm`: there is nothing to do."""
         # While hidden, the widget has no width.
         width = self.content_size.width or self.app.size.width - FRAME_WIDTH
-        shown = severity, title, tuple(reasons), tuple(next_keys), width
+        shown = severity, title, tuple(reasons), tuple(next_keys), is_calm, width
         if shown == self._shown:
             return
         self._shown = shown
         self.display = bool(title)
         for other in Severity:
             self.set_class(other is severity, other.value)
-        verdict = draw_verdict(severity, title, reasons, next_keys, width)
+        verdict = draw_verdict(severity, title, reasons, next_keys, width, is_calm=is_calm)
         # Most changes are of figures; a layout draws the whole screen.
         height = verdict.get_height({}, width)
         self.update(verdict, layout=height != self._height)
@@ -109,7 +111,7 @@ class VerdictStrip(Static):
     def on_resize(self, event: Resize) -> None:
         # Lines are broken for a width.
         if self._shown:
-            self.show(*self._shown[:-1])
+            self.show(*self._shown[:4], is_calm=self._shown[4])
 
 
 def draw_verdict(
@@ -118,15 +120,17 @@ def draw_verdict(
     reasons: Sequence[Reason],
     next_keys: Sequence[NextKey],
     width: int = 0,
+    *,
+    is_calm: bool = False,
 ) -> Content:
-    """Return a verdict, its reasons and the keys that help, in lines. `width`: see
+    """Return a verdict, its reasons and the keys that help, in lines. `width` and `is_calm`: see
     `draw_next_keys`."""
     sign_name = SIGN_NAMES.get(severity)
     sign = f"{palette.sign(sign_name)} " if sign_name else ""
     lines = _fold(Content.styled(f"{sign}{plain(title)}", TITLE_STYLES[severity]), width)
     for reason in reasons:
         lines += _fold(Content(plain(reason)) if isinstance(reason, str) else reason, width)
-    if key_line := draw_next_keys(next_keys, width):
+    if key_line := draw_next_keys(next_keys, width, is_calm=is_calm):
         lines.append(key_line)
     return Content("\n").join(lines)
 
@@ -145,8 +149,11 @@ def _fold(line: Content, width: int) -> list[Content]:
     return [part.rstrip() for part in line.divide(breaks)]
 
 
-def draw_next_keys(next_keys: Sequence[NextKey], width: int = 0) -> Content | None:
-    """Return the keys that help in a line, the first of them marked: "▶ R resume   n new run".
+def draw_next_keys(
+    next_keys: Sequence[NextKey], width: int = 0, *, is_calm: bool = False
+) -> Content | None:
+    """Return the keys that help in a line, the first of them marked: "▶ R resume   n new run";
+    none where it `is_calm`.
 
     Those for which there is no room in `width` columns are left out; 0 for room enough.
     """
@@ -154,8 +161,9 @@ def draw_next_keys(next_keys: Sequence[NextKey], width: int = 0) -> Content | No
     for key, text in next_keys:
         if not key:
             continue
-        gap = KEY_GAP if line else f"{palette.sign('playing')} "
-        text_style = "" if line else "bold"
+        is_marked = not line and not is_calm
+        gap = f"{palette.sign('playing')} " if is_marked else KEY_GAP if line else ""
+        text_style = "bold" if is_marked else ""
         part = Content.assemble((f"{gap}{key}", ACCENT), (f" {plain(text)}", text_style))
         if line and width and line.cell_length + part.cell_length > width:
             break

@@ -40,6 +40,8 @@ def describe_remedy(advice: Advice) -> str:
             return f"let rank {advice.rank} go on"
         case Remedy.SHOW_STACKS:
             return "shows where each rank is"
+        case Remedy.LOWER_LR if advice.is_usual_lr_lower:
+            return f"with lr {advice.usual_lr:g}, the default{lr_now}"
         case Remedy.LOWER_LR:
             better_lr = advice.setting[1]
             return f"with a lower lr: {better_lr:g}{lr_now}" if better_lr else "with a lower lr"

@@ -9,9 +9,10 @@ from typing import NamedTuple
 from textual.content import Content
 
 from remote.format import count, duration, percent
-from remote.run.findings.flaws import outcome_word
+from remote.run.findings.flaws import find_flaws, outcome_word
 from remote.run.findings.script_visibility import describe_missing_steps
 from remote.run.run_state import RunState
+from remote.run.state.flaw import FlawKind
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.kit import palette
@@ -23,6 +24,13 @@ from tui.run.components.header_figures import HeaderFigure
 
 GAP = "  "
 NO_PROBLEMS = "no problems"
+LEARNING_WORDS = {
+    FlawKind.DIVERGED: "diverged",
+    FlawKind.LEARNED_NOTHING: "nothing learned so far",
+    FlawKind.OVERFITTED: "overfitting",
+}
+"""What is said of a run that trains on, by what spoils its result."""
+STALE = "before the stall"
 _TIE = "\xa0"
 """A space that no line is broken at."""
 DIM = "$foreground 65%"
@@ -95,13 +103,34 @@ def title_line(
     room = width - _length(badges) - 1
     work_text = _work_text(run, room)
     names = [f"{given_name} ({run.plan.run})", given_name] if given_name else [run.plan.run]
+    ends = [("", "", name) for name in names]
     if _is_well(run, severity):
-        names.insert(1, f"{NO_PROBLEMS}   {names[-1]}")
-        names.insert(0, f"{NO_PROBLEMS}   {names[0]}")
+        flaw_text = _describe_flaw(run)
+        state = (flaw_text, "$text-warning") if flaw_text else (NO_PROBLEMS, DIM)
+        state_ends = [(*state, f"   {name}") for name in names]
+        # What is wrong matters more than a name, which matters more than that nothing is.
+        ends = (
+            [*state_ends, (*state, "")]
+            if flaw_text
+            else [end for pair in zip(state_ends, ends, strict=True) for end in pair]
+        )
     # Without room for it, the name is left out, and the work is cut.
-    name = next((name for name in names if len(work_text) + 2 + len(name) <= room), "")
-    work_text = work_text[: max(room, 0)].ljust(room - len(name))
-    return Content.assemble(*badges, " ", work_text, (name, DIM)).truncate(width)
+    fitting = (end for end in ends if len(work_text) + 2 + len(end[0] + end[2]) <= room)
+    state_text, state_ink, name = next(fitting, ("", "", ""))
+    work_text = work_text[: max(room, 0)].ljust(room - len(state_text + name))
+    return Content.assemble(*badges, " ", work_text, (state_text, state_ink), (name, DIM)).truncate(
+        width
+    )
+
+
+def _describe_flaw(run: RunState) -> str:
+    """Return what the verdict would be on what the model has learned so far; "" if it is well."""
+    flaw = next((flaw for flaw in find_flaws(run) if flaw.kind in LEARNING_WORDS), None)
+    if flaw is None:
+        return ""
+    place = f"epoch {flaw.epoch}" if flaw.epoch else f"step {flaw.step}"
+    since_text = f" since {place}" if flaw.epoch or flaw.step else ""
+    return f"{palette.sign('slow')} {LEARNING_WORDS[flaw.kind]}{since_text}"
 
 
 def _is_well(run: RunState, severity: Severity) -> bool:
@@ -265,7 +294,8 @@ def figure_lines(
     """As many of the figures as there is room for: dim labels, and bold values beside them, or
     where it `is_roomy` below them. All are dim where they are `is_stale`, of before a stall."""
     if is_stale:
-        figures = [*figures, HeaderFigure("before the stall", "", 0)]
+        known_figures = [figure for figure in figures if figure.is_known]
+        figures = [*known_figures, HeaderFigure("", STALE, len(STALE))]
     if is_roomy:
         columns = [
             (figure, max(len(figure.label), figure.width) + FIGURE_GAP) for figure in figures

@@ -6,6 +6,8 @@ from remote.format import percent, short_size
 from remote.run.findings.link_use import LinkUse, find_link_use
 from remote.run.run_state import RunState
 
+MUCH_SYNC = 0.5
+"""The share of a step from which on it is worth it to exchange gradients less often."""
 PHASES = ("data", "compute", "sync")
 """The parts of a step."""
 
@@ -17,8 +19,8 @@ def describe_link_use(link_use: LinkUse) -> str:
 
 
 def describe_bound(run: RunState, *, is_brief: bool = False) -> list[str]:
-    """Return a line with the phase that takes most of a step, of a run whose phases are known; with
-    the use of the network if that is sync, unless it `is_brief`."""
+    """Return a line with the phase that takes most of a step, of a run whose phases are known, and
+    what helps if that is sync; with the use of the network then, unless it `is_brief`."""
     means = run.means
     shares = {phase: means.share(getattr(means, phase)) for phase in PHASES}
     longest = max(PHASES, key=lambda phase: shares[phase] if shares[phase] > 0 else 0.0)
@@ -26,8 +28,16 @@ def describe_bound(run: RunState, *, is_brief: bool = False) -> list[str]:
     if not (shares["compute"] > 0 or shares["sync"] > 0):
         return []
     line = f"bound by {longest}, {percent(shares[longest])} of a step"
+    if shares["sync"] >= MUCH_SYNC:
+        line += f": {_advise_fewer_syncs(run)}"
     link_use = find_link_use(run)
     if longest == "sync" and link_use and not is_brief:
         host_name = run.host_name(link_use.host)
         line += f"; network of {host_name}: {describe_link_use(link_use)}"
     return [line]
+
+
+def _advise_fewer_syncs(run: RunState) -> str:
+    job = run.plan.job
+    is_unused = job is not None and job.accumulate == 1
+    return f"a larger batch{' or --accumulate' if is_unused else ''} syncs less often"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from remote.run.findings.start_progress import is_starting, summarise_start
 from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
+from remote.run.state.advice import Advice
 from tui.kit.bindings import key_of
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
+from tui.run.components.advice_text import describe_remedy
+from tui.run.components.start_table import find_start_warning
 
-NORMAL = "normal, nothing to do"
-LATE = "longer than usual"
+LATE = "longer than usual: "
 
 
 class StartStrip(VerdictStrip):
@@ -19,6 +21,8 @@ class StartStrip(VerdictStrip):
     def __init__(self) -> None:
         super().__init__()
         self._clock = SessionClock()
+        self.advice: Advice | None = None
+        """What helps against what the checks warn of, if it is something that a key does."""
 
     def show_run(self, run: RunState) -> None:
         """Copy what is drawn from the run."""
@@ -31,19 +35,28 @@ class StartStrip(VerdictStrip):
             reason, is_late = "", True
         # A stall says more, in the strip below.
         if not text or run.stall:
+            self.advice = None
             self.show(Severity.NEUTRAL, "")
             return
-        keys = [
+        reasons = [f"{LATE}this {reason}" if is_late else f"this {reason}"] if reason else []
+        warning = find_start_warning(run)
+        if warning:
+            reasons = [*([reasons[0]] if reasons and is_late else []), *warning.lines]
+        self.advice = warning.advice if warning else None
+        # A replay, and a run that nobody records, cannot be asked or stopped.
+        keys = [] if run.is_held else self._list_keys()
+        is_calm = not is_late and warning is None
+        severity = Severity.NEUTRAL if is_calm else Severity.WARN
+        self.show(severity, text, reasons, keys, is_calm=is_calm)
+
+    def _list_keys(self) -> list[NextKey]:
+        next_keys = [
             NextKey(key_of(self.app, "checks"), "check the hosts"),
             NextKey(key_of(self.app, "stacks"), "where each rank is"),
-            NextKey(key_of(self.app, "quit"), "stop"),
         ]
-        if reason:
-            reason = f"{LATE if is_late else NORMAL}: this {reason}"
-        # A replay, and a run that nobody records, cannot be asked or stopped.
-        self.show(
-            Severity.WARN if is_late else Severity.NEUTRAL,
-            text,
-            (reason,) if reason else (),
-            () if run.is_held else keys,
-        )
+        stop_key = NextKey(key_of(self.app, "quit"), "stop")
+        if self.advice is None:
+            return [*next_keys, stop_key]
+        copy_text = f"copy the command {describe_remedy(self.advice)}"
+        copy_key = NextKey(key_of(self.app, "copy-run-command"), copy_text)
+        return [copy_key, stop_key, *next_keys]

@@ -339,7 +339,7 @@ def test_models_that_did_not_learn_are_not_called_equal(tmp_path: Path) -> None:
 def test_a_run_that_diverged_is_an_alert_and_a_remark_in_the_list_of_runs(tmp_path: Path) -> None:
     diverged = run_of(tmp_path, "bad", [2.3, *[900.0 + step for step in range(12)]])
     found = make_chapter(subject(group(diverged, label="one")))
-    sentence = "diverged at step 2: loss 2.3 → 836"
+    sentence = "diverged at step 2: loss 2.3 → 836 at the end"
     assert f"{diverged.name} {sentence}." in found.alerts
     (table,) = (
         table

@@ -13,6 +13,7 @@ from remote.run.run_state import RunState
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import GLOO, History, plan, raised, stepped
+from training.job import Job
 from training.wire.host_events import Exited, Hello, HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved, StepFinished
 from tui.kit.widgets.verdict_strip import NextKey, Severity
@@ -103,7 +104,7 @@ def test_a_ruined_run_says_so_first() -> None:
         history.rank(0, replace(stepped(0, step), loss=2.3 if step < 3 else 900.0 + step))
     found = judge(history.done(0, 1).closed())
     assert found.severity is Severity.WARN
-    assert found.title == "diverged at step 3: loss 2.3 → 920"
+    assert found.title == "diverged at step 3: loss 2.3 → 920 at the end"
     assert texts_of(found)[0].startswith("ended after "), "to have finished sounds well"
 
 
@@ -143,6 +144,7 @@ def test_a_plain_success_says_how_well_and_how_fast_by_the_figures_of_the_header
     history = History(plan(2)).training(40, sync=0.06, compute=0.03)
     for epoch, accuracy in ((1, 0.95), (2, 0.9)):
         history.rank(0, Evaluated(0, epoch, 10 * epoch, 0.3, accuracy, 360, 0.1))
+    history.now += 7
     state = history.done(0, 1).closed()
     found = judge(state)
     assert found.severity is Severity.GOOD
@@ -150,7 +152,8 @@ def test_a_plain_success_says_how_well_and_how_fast_by_the_figures_of_the_header
     assert found.title.endswith(": test accuracy 90.0% (best 95.0% in epoch 1)")
     (step_text,) = [figure.value for figure in header_figures(state) if figure.label == "step"]
     assert texts_of(found)[0].startswith(f"{step_text}/step")
-    assert texts_of(found)[0].endswith("; bound by sync, 60% of a step")
+    assert "4 s of training, 4 s of start and tests" in texts_of(found)[0]
+    assert texts_of(found)[1].startswith("bound by sync, 60% of a step: a larger batch or --acc")
     assert [key.key for key in found.next_keys] == ["n", "C", "y"]
 
 
@@ -175,6 +178,28 @@ def test_a_rank_that_was_slow_for_most_of_the_run_is_named_once() -> None:
     assert found.title.startswith("slow for ")
     assert ": all waited for rank 1 on node2" in found.title
     assert not any("slow" in text for text in texts_of(found))
+
+
+def test_a_small_change_of_speed_is_called_chance() -> None:
+    state = History(plan(2)).training(40).done(0, 1).closed()
+    previous = Entry("one", label="script", step_seconds=0.104)
+    assert describe_change(state, previous) == ["about as fast as script, the last run like it"]
+
+
+def test_a_run_that_accumulates_is_not_told_to() -> None:
+    history = History(replace(plan(2), work=Job(accumulate=4)))
+    state = history.training(40, sync=0.06, compute=0.03).done(0, 1).closed()
+    assert any(text.endswith("a larger batch syncs less often") for text in texts_of(judge(state)))
+
+
+def test_a_learning_rate_above_the_default_leads_back_to_it() -> None:
+    history = History(replace(plan(2), work=Job(lr=1000.0))).training()
+    for step in range(1, 30):
+        history.rank(0, replace(stepped(0, step), loss=2.3 if step < 3 else 900.0 + step))
+    found = judge(history.done(0, 1).closed())
+    assert found.next_keys[0] == NextKey("n", "new run with lr 0.1, the default (now 1000)")
+    assert found.advice
+    assert found.advice.setting == ("lr", 0.1)
 
 
 async def test_the_page_of_a_finished_run_shows_the_comparison() -> None:
@@ -242,3 +267,15 @@ async def test_the_log_of_a_failed_run_is_that_of_the_rank_to_blame() -> None:
         await pilot.press("A")
         await until(pilot, lambda: "RuntimeError" in stage.text())
         assert "1 ranks  failed first" in stage.text()
+
+
+async def test_the_log_ends_with_how_a_rank_died_that_has_not_printed_why() -> None:
+    stage = Stage()
+    async with stage.training(size=(80, 24)) as pilot:
+        stage.session.fail(rank=1)
+        await stage.ended(pilot)
+        view = stage.screen.query_one(LogPanel).view
+        await until(
+            pilot, lambda: view.rows.lines[-1].text.endswith("killed by SIGKILL at step 60")
+        )
+        assert view.filter.rank is None

@@ -8,6 +8,7 @@ import pytest
 
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan, stepped
+from training.wire.rank_events import Evaluated
 from tui.kit.widgets.verdict_strip import Severity
 from tui.run.components.eta_text import describe_eta
 from tui.run.components.header_lines import (
@@ -106,3 +107,15 @@ def test_a_healthy_run_says_that_there_is_nothing_to_do() -> None:
     assert "no problems" in title_line(state, NO_REPLAY, "baseline", WIDTH, Severity.NEUTRAL).plain
     assert "no problems" not in title_line(state, NO_REPLAY, "baseline", WIDTH, Severity.WARN).plain
     assert "baseline" in title_line(state, NO_REPLAY, "baseline", 60, Severity.NEUTRAL).plain
+
+
+def test_a_run_that_overfits_is_not_called_well() -> None:
+    history = History(plan(1)).training(total=1000)
+    for step in range(1, 90):
+        history.rank(0, stepped(0, step))
+    for epoch, loss in enumerate([0.5, 0.3, *[0.4 + epoch / 10 for epoch in range(9)]], 1):
+        history.rank(0, Evaluated(0, epoch, 8 * epoch, loss, 0.9, 360, 0.1))
+    title = title_line(history.state(), NO_REPLAY, "baseline", WIDTH, Severity.NEUTRAL)
+    assert "▲ overfitting since epoch 2" in title.plain
+    assert any("warning" in str(span.style) for span in title.spans)
+    assert "no problems" not in title.plain

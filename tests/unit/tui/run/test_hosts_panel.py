@@ -16,6 +16,7 @@ from training.wire import host_events, rank_events
 from training.wire.enums import Phase
 from training.wire.events import SESSION
 from tui.charts.panel import Charts
+from tui.run.components.start_strip import StartStrip
 from tui.run.hosts_panel import HostsPanel
 
 
@@ -80,8 +81,32 @@ async def test_a_warning_of_a_host_is_whole_while_it_starts() -> None:
         stage.session.say(
             SESSION, launcher.CheckFinished(2, "cores", "warning", text, "use other hosts")
         )
-        shown = f"node3: cores: {text.strip()} ▶ use other hosts"
-        await until(pilot, lambda: shown in " ".join(panel_text(stage).split()))
+        shown = f"node3: {text.strip()} use other hosts"
+        await until(pilot, lambda: shown in " ".join(stage.text().replace("▌", "").split()))
+        assert "use other hosts" not in panel_text(stage), "said once"
+        stage.session.say(SESSION, launcher.CheckFinished(1, "disk", "warning", text, "clean up"))
+        shown_below = f"node2: disk: {text.strip()} ▶ clean up"
+        await until(pilot, lambda: shown_below in " ".join(panel_text(stage).split()))
+
+
+async def test_at_the_start_a_key_leaves_out_the_host_that_would_hold_all_up() -> None:
+    stage = Stage(hosts=3, slots=1)
+    async with stage.shown() as pilot:
+        assert "▶" not in strip_text(stage), "there is nothing to do"
+        advice = "leave it out with --exclude node3"
+        text = "only 0.1 cores, the others 0.4"
+        check = launcher.CheckFinished(2, "cores", "warning", text, advice)
+        stage.session.say(SESSION, check)
+        await until(pilot, lambda: "node3: only 0.1 cores, the others 0.4" in strip_text(stage))
+        assert "▶ y copy the command without node3   q stop" in strip_text(stage)
+        assert stage.screen.query_one(StartStrip).has_class("-warn")
+        await pilot.press("y")
+        await until(pilot, lambda: "--exclude node3" in stage.app.clipboard)
+
+
+def strip_text(stage: Stage) -> str:
+    region = stage.screen.query_one(StartStrip).region
+    return "\n".join(stage.text().splitlines()[region.y : region.bottom])
 
 
 def line_of(stage: Stage, name: str) -> str:

@@ -20,7 +20,7 @@ from tests.kit.dumps import LOADS, STOPPED, WAITS, by
 from tests.kit.histories import History, plan, stepped
 from training.wire.events import SESSION
 from training.wire.host_events import Exited, Hello, Spawned
-from training.wire.rank_events import StepFinished
+from training.wire.rank_events import Saved, StepFinished
 from tui.kit.dialogs import TextDialog
 from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.run.json_printer import JsonPrinter
@@ -97,7 +97,7 @@ async def test_the_worst_alert_comes_first_and_the_others_are_counted() -> None:
         stage.session.say(0, StepFinished(0, 1, 21, math.nan, 0.1))
         await until(pilot, lambda: "▲ loss is NaN at step 21" in stage.text())
         assert "also: node2 has been silent" in stage.text()
-        assert "▶ q stop the run   a hide   ! list 1 more alert" in stage.text()
+        assert "▶ q stop (no checkpoint)   a hide   ! list 1 more alert" in stage.text()
         stage.session.close()
         await stage.ended(pilot)
         assert "also:" not in stage.text(), "the outcome takes their place"
@@ -142,6 +142,18 @@ def test_a_stall_says_who_holds_all_up_since_when_and_what_can_be_done() -> None
     assert found.reasons[0] == "ranks 0 and 2 wait for it in all_reduce"
     assert found.next_keys[0] == NextKey("y", "copy the command to let rank 1 go on")
     assert [key.key for key in found.next_keys] == ["y", "s", "q", "a"]
+
+
+def test_a_short_command_stands_beside_its_key() -> None:
+    history = History(plan(1, slots=2, transport="local")).training(5)
+    for rank in range(2):
+        history.say(0, Spawned(rank, 4000 + rank))
+    history.session(launcher.Stalled((0, 1), 31.0))
+    for rank in range(2):
+        history.say(0, by(STOPPED if rank == 1 else WAITS, rank), Saved(rank, 1, 3, 0.1, 1000))
+    next_keys = judge(history).next_keys
+    assert next_keys[0] == NextKey("y", 'copy "kill -CONT 4001"')
+    assert NextKey("q", "stop (checkpoint 3)") in next_keys
 
 
 def test_the_keys_of_a_stall_that_nothing_but_stacks_explain_lead_there() -> None:

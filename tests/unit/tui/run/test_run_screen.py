@@ -269,15 +269,16 @@ def marks(stage: Stage) -> str:
 
 async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:
     stage = Stage()
-    async with stage.shown() as pilot:
-        stage.session.start()
+    async with stage.training() as pilot:
         stage.session.say(
             0,
             host_events.OutputText(0, "stdout", "long " * 40 + "end"),
             host_events.OutputText(0, "stdout", "short"),
         )
         await until(pilot, lambda: "short" in stage.text())
-        long, short = (line for line in stage.text().splitlines() if "[0] " in line)
+        long, short = (
+            line for line in stage.text().splitlines() if "long long" in line or " short" in line
+        )
         assert long.rstrip(" ▁▂▃▄▅▆▇█").endswith("…")
         assert "…" not in short
         stage.session.say(

@@ -58,7 +58,7 @@ def test_a_loss_that_stays_far_above_its_start_has_diverged() -> None:
     history = made([2.3, 2.4, *[17_655.0 + step for step in range(20)]])
     (flaw,) = find_flaws(history.done(0, 1).closed())
     assert (flaw.kind, flaw.step, flaw.before) == (FlawKind.DIVERGED, 3, 2.3)
-    assert flaw.text == "diverged at step 3: loss 2.3 → 17,664"
+    assert flaw.text == "diverged at step 3: loss 2.3 → 17,664 at the end"
 
 
 def test_a_loss_that_is_no_number_has_diverged() -> None:
@@ -118,7 +118,7 @@ def test_a_script_may_have_any_loss(course: Callable[[int], float]) -> None:
 
 def test_a_loss_of_a_script_that_explodes_has_diverged() -> None:
     history = made([2.3, *[90_000.0 + step for step in range(20)]], SCRIPT)
-    assert flaws(history) == ["diverged at step 2: loss 2.3 → 90,010"]
+    assert flaws(history) == ["diverged at step 2: loss 2.3 → 90,010 at the end"]
 
 
 @pytest.mark.parametrize(("stride", "has_diverged"), [(12, True), (1, False)])
@@ -147,13 +147,13 @@ def test_the_first_loss_of_a_run_counts_after_a_restart() -> None:
     for step in range(4, 30):
         history.rank(0, StepFinished(0, 1, step, 50.0 + step, 0.1))
     assert [flaw.text for flaw in find_flaws(history.state())] == [
-        "diverged at step 4: loss 2.3 → 35.9"
+        "diverged at step 4: loss 2.3 → 35.9 at the end"
     ]
 
 
 def test_a_model_that_guesses_again_at_the_end_has_diverged() -> None:
     history = with_tests([1.0, 0.5, 2.3, 2.3], [0.6, 0.9, 0.1, 0.1])
-    assert flaws(history) == ["diverged at step 30: test accuracy 90.0% → 10.0%"]
+    assert flaws(history) == ["diverged at step 30: test accuracy 90.0% → 10.0% at the end"]
 
 
 def test_a_model_that_never_learned_is_told_once_it_should_have() -> None:
