@@ -114,7 +114,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("sort-runs", "o", "order", "Sort", "sort by the next column", SHOWN),
         ("refresh", "r,f5", "refresh", "Refresh", "read the list again, and ask the hosts", SHOWN),
         ("all-runs", "v", "all", "All", "list runs that made no step, too, or hide them", SHOWN),
-        ("next-needy", "!", "next_needy", "Next that needs you", "go to the next that needs you"),
+        ("next-needy", "!", "next_needy", "Next that needs you", "go to the next that needs you, marked !"),
         ("unfold", "right", "unfold", "Unfold", "list the runs of the study below it"),
         ("fold-study", "left", "fold", "Fold", "list the study as one row"),
         ("mark", "space", "mark", "Mark", "mark the run for a comparison"),
