@@ -240,8 +240,8 @@ def make_rows(
     """Return the rows of the table, with a cell for each of `COLUMNS`.
 
     `names` are the short names of runs, `courses` their losses, as far as known. Those that are
-    `marked` have the letters that a comparison gives them, those that are `needy` a sign of it. Ages
-    are those at the Unix time `now`.
+    `marked` have the letters that a comparison gives them, those that are `needy` a sign of it.
+    Ages are those at the Unix time `now`.
     """
     rows = list[TableRow]()
     # In the order in which `Keeping.action_compare` hands the runs over.
