@@ -168,7 +168,7 @@ def _list_studies(
     for progress in studies:
         name = progress.study.name
         is_open = name in open_studies
-        started = max((run.started for run in runs if run.study == name), default=0.0)
+        started = max((run.started or 0.0 for run in runs if run.study == name), default=0.0)
         yield RunItem(name, study=progress, started=started, is_open=is_open)
         if is_open:
             yield from (RunItem(run.name, run, is_part=True) for run in ended if run.study == name)

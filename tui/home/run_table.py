@@ -297,7 +297,7 @@ def _describe_recorded(item: RunItem, run: Entry, name: str, now: float) -> dict
     return texts
 
 
-def _describe_age(started: float, now: float) -> str:
+def _describe_age(started: float | None, now: float) -> str:
     return age(max(0.0, now - started)) if started else UNKNOWN
 
 
