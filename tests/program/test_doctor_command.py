@@ -455,6 +455,7 @@ def test_hosts_whose_values_are_too_wide_to_stand_beside_each_other_are_named() 
 
 def test_passed_checks_have_a_column_per_host_where_they_fit_and_else_a_count() -> None:
     found = [CheckFinished(host, "port", "ok", f"4000{host} is free") for host in range(3)]
+    found += [CheckFinished(host, "memory", "ok", "8 GiB") for host in range(3)]
     state = history(3).session(*found).closed()
 
     def draw(width: int) -> str:
@@ -463,6 +464,7 @@ def test_passed_checks_have_a_column_per_host_where_they_fit_and_else_a_count() 
 
     assert re.search(r"node1 +node2 +node3", draw(120))
     assert re.search(r"port +40000 is free +40001 is free +40002 is free", draw(120))
+    assert re.search(r"memory +all  8 GiB", draw(120)), "not the value of node1 alone"
     assert re.search(r"port +3 values, such as 40000 is free", draw(50))
 
 

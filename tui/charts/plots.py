@@ -99,12 +99,12 @@ class BarPlot(Struct, frozen=True):
     y_axis: None = None
 
     def row_texts(self) -> dict[int, str]:
-        """Return the texts at the left of rows: the zero of each lane, and how high the highest
-        one is, as all have the same scale."""
+        """Return the texts at the left of rows: the ticks of the highest lane, as all have the
+        same scale. A zero at each lane would look like an axis with several."""
         highest = self._highest_lane
         if highest is None:
             return {}
-        texts = {lane.top + lane.rows - 1: "0" for lane in self.lanes}
+        texts = {highest.top + highest.rows - 1: "0"}
         return texts | {highest.top: format_tick(highest.high, self.unit)}
 
     def axis_rows(self) -> range:

@@ -144,7 +144,10 @@ def _make_columns(state: RunState, names: Sequence[str], width: int) -> list[lis
         outcome = _find_worst(state, name)
         sign = palette.sign(SIGNS[outcome]).ljust(GAP_WIDTH)
         head = [(outcome, sign), ("", name.ljust(name_width - GAP_WIDTH))]
-        lines.append([*head, *(_pad_cells(row, sizes) if len(set(row)) > 1 else row[:1])])
+        if len(set(row)) > 1:
+            lines.append([*head, *_pad_cells(row, sizes)])
+        else:  # under the names of hosts, a bare value would read as the first one's
+            lines.append([*head, *([(DIM, "all  ")] if sizes else []), row[0]])
     return lines
 
 

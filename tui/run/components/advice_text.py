@@ -18,7 +18,7 @@ def describe_advice(run: RunState, advice: Advice, stacks_key: str = "s") -> str
     match advice.remedy:
         case Remedy.SHOW_STACKS:
             text = f"{stacks_key} {text}"
-        case Remedy.LOWER_LR | Remedy.OTHER_LR | Remedy.FEWER_EPOCHS:
+        case Remedy.LOWER_LR | Remedy.OTHER_LR | Remedy.FEWER_EPOCHS | Remedy.LARGER_BATCH:
             text = f"new run {text}"
         case Remedy.EXCLUDE_HOST:
             text = f"{text}: the same command with --exclude {advice.host}"
@@ -47,6 +47,8 @@ def describe_remedy(advice: Advice) -> str:
             return f"with a lower lr: {better_lr:g}{lr_now}" if better_lr else "with a lower lr"
         case Remedy.OTHER_LR:
             return f"with another lr{lr_now}: too high or too low, or its data says nothing"
+        case Remedy.LARGER_BATCH:
+            return f"with batch size {advice.setting[1]} (now {advice.batch_size})"
         case Remedy.FEWER_EPOCHS:
             if advice.best_epoch:
                 return f"with fewer epochs: best was epoch {advice.best_epoch}"
