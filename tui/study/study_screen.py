@@ -604,7 +604,7 @@ def make_time_columns(result: StudyResult, room: int) -> tuple[list[TableColumn]
         rounded_ends = [number(low), number(high)]
         if result.study.metric != "accuracy" and len(set(rounded_ends)) > 1:
             ends = rounded_ends
-        title = f"  {_axis_title(*ends, result.study, axis_width)}"
+        title = f"  {_axis_title(ends, result.study, axis_width)}"
         columns.append(TableColumn(title, SPACE + axis_width + 1, right=False))
         rows = [
             (*row, TableCell(f"  {draw_values(_values(cell), low, high, axis_width)}"))
@@ -613,9 +613,9 @@ def make_time_columns(result: StudyResult, room: int) -> tuple[list[TableColumn]
     return columns, rows
 
 
-def _axis_title(low: str, high: str, study: Study, width: int) -> str:
+def _axis_title(ends: Sequence[str], study: Study, width: int) -> str:
     """Return what an axis shows, in as long a word as fits, and both of its ends."""
-    ends_text = f"{low} to {high}"
+    ends_text = " to ".join(ends)
     titles = [f"{name}, {ends_text}" for name in (metric_header(study), study.metric)]
     return next((title for title in (*titles, ends_text) if len(title) <= width), "")
 
