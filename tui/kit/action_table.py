@@ -400,6 +400,14 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("delete-preset", "delete,d", "delete", "Delete", "delete the preset"),
     ),
     "STUDY": (
+        (
+            "copy-study-command",
+            "y",
+            "copy_command",
+            "Copy command",
+            "copy the command of the whole study, if its short variant says little",
+            SHOWN,
+        ),
         BACK,
         QUIT,
         HELP,
