@@ -72,6 +72,8 @@ class ReplayNote(NamedTuple):
     """How a moment of the run is shown; "" if it is no moment of the past."""
     end: str = ""
     """What became of the run then."""
+    has_step: bool = False
+    """The badge says at which step the run is."""
 
 
 NO_REPLAY = ReplayNote()
@@ -188,19 +190,20 @@ def progress_line(
     width: int,
     now: float,
     severity: Severity,
-    *,
-    is_replay: bool = False,
+    replay: ReplayNote = NO_REPLAY,
 ) -> Content:
     """A bar, how far the run is, and at the right edge its times. A replay has a bar elsewhere."""
     total_steps = run_length.steps
     progress_parts = _progress_parts(run, run_length)
+    if replay.has_step:
+        progress_parts = progress_parts[:-1]
     facts_text = GAP.join(progress_parts)
     times = list(_times(run, total_steps, now, has_room=width >= SPREAD_WIDTH))
     times_length = _length(times)
     has_bar = run.plan.job is not None or total_steps > 0
     if has_bar:
         share = min(run.step / total_steps, 1.0) if total_steps else 0.0
-        if is_replay:
+        if replay.badge:
             facts_text = GAP.join([percent(share), *progress_parts])
             return Content.assemble(*_at_both_edges(facts_text, times, width))
         is_over = run.phase is RunPhase.ENDED
