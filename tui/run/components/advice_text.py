@@ -27,13 +27,15 @@ def describe_advice(run: RunState, advice: Advice, stacks_key: str = "s") -> str
     return f"{palette.sign('playing')} {text}"
 
 
-def describe_remedy(advice: Advice) -> str:
-    """Return what helps, and what it gains."""
+def describe_remedy(advice: Advice, *, is_for_next: bool = False) -> str:
+    """Return what helps, and what it gains; `is_for_next` if that is the next run, as this one
+    trains on."""
     gain = f" (about {step_time(advice.step_seconds)}/step)" if advice.step_seconds else ""
     lr_now = f" (now {advice.lr:g})" if advice.lr else ""
     match advice.remedy:
         case Remedy.EXCLUDE_HOST:
-            return f"without {advice.host}{gain}"
+            next_text = " for the next run" if is_for_next else ""
+            return f"without {advice.host}{next_text}{gain}"
         case Remedy.END_PROGRAMS:
             return f"list the programs on {advice.host}: end those that are not needed{gain}"
         case Remedy.CONTINUE_RANK:

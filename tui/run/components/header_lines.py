@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
 from textual.content import Content
 
 from remote.format import count, duration, percent
@@ -300,10 +301,10 @@ def figure_lines(
         known_figures = [figure for figure in figures if figure.is_known]
         figures = [*known_figures, HeaderFigure("", STALE, len(STALE))]
     if is_roomy:
-        columns = [
-            (figure, max(len(figure.label), figure.width) + FIGURE_GAP) for figure in figures
-        ]
-        fitting_columns = list(_fitting(columns, width + FIGURE_GAP))
+        long_figures = [replace(each, label=each.long_label or each.label) for each in figures]
+        fitting_columns = _fit_columns(long_figures, width)
+        if len(fitting_columns) < len(figures):
+            fitting_columns = _fit_columns(figures, width)
         label_line = "".join(figure.label.ljust(place) for figure, place in fitting_columns)
         values = [_value(figure, place, is_stale=is_stale) for figure, place in fitting_columns]
         return [Content.styled(label_line.rstrip(), DIM), Content.assemble(*values)]
@@ -313,6 +314,12 @@ def figure_lines(
         room = place - len(figure.label) - 1
         parts += [(f"{figure.label} ", DIM), _value(figure, room, is_stale=is_stale)]
     return [Content.assemble(*parts)] if parts else []
+
+
+def _fit_columns(figures: Sequence[HeaderFigure], width: int) -> list[tuple[HeaderFigure, int]]:
+    """Return the figures that fit below their labels, with the columns that each takes."""
+    columns = [(figure, max(len(figure.label), figure.width) + FIGURE_GAP) for figure in figures]
+    return list(_fitting(columns, width + FIGURE_GAP))
 
 
 def _value(figure: HeaderFigure, place: int, *, is_stale: bool) -> tuple[str, str]:
