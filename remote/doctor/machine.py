@@ -137,9 +137,11 @@ def _compare_cores(checked: CheckedHost) -> HostFinding | str:
     per_rank = " per rank" if any(other.ranks_sharing > 1 for other in checked.reached) else ""
     own_text = f"only {_cores_of_rank(checked):.3g} cores{per_rank}"
     others = checked.name_others(_cores_of_rank, usual_cores)
+    factor = usual_cores / _cores_of_rank(checked)
     return HostFinding(
         WARNING,
-        f"{own_text}, {others} {usual_cores:.3g}: every step will wait for it",
+        f"{own_text}, {others} {usual_cores:.3g}: every step will wait for it: about {factor:.2g} "
+        "times the time to compute",
         advice,
         value=f"{checked.hello.cores:g}",
         command=checked.exclude_command,
