@@ -244,12 +244,11 @@ class Job:
         ]
         return shlex.join(("python", "-m", "training", *self._flag_words(shown_settings)))
 
-    def flags(self) -> tuple[str, ...]:
-        """Return the flags of the settings that are not the defaults, with their values."""
-        changed_names = self.changed()
-        return self._flag_words(
-            setting for setting in fields(self) if setting.name in changed_names
-        )
+    def flags(self, names: Collection[str] | None = None) -> tuple[str, ...]:
+        """Return the flags of these settings, else of those that are not the defaults, with their
+        values."""
+        chosen_names = self.changed() if names is None else names
+        return self._flag_words(setting for setting in fields(self) if setting.name in chosen_names)
 
     def changed(self) -> set[str]:
         """Return the names of the settings that are not the defaults."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from remote.format import loss
 from remote.record.step_notes import StepNote
 from remote.run.findings.link_use import link_rate
-from remote.run.findings.rates import step_means
+from remote.run.findings.rates import is_halted, live_means
 from remote.run.findings.training_loss import join_losses
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
@@ -175,7 +175,7 @@ def with_header_figures(drawing: Drawing, kind: ChartKind, run: RunState) -> Dra
 
 def phase_seconds(run: RunState, kind: ChartKind) -> tuple[float, ...]:
     """Return the seconds of each phase of a step, whose sum is the step in the header."""
-    means = step_means(run)
+    means = live_means(run)
     return tuple(getattr(means, name) for name in kind.series)
 
 
@@ -190,7 +190,7 @@ def find_headline(run: RunState, kind: ChartKind, row: int) -> float:
     is_of_all = row < 0 or len(run.ranks) == 1
     if not is_of_all or kind.id not in HEADLINES:
         return math.nan
-    headline = HEADLINES[kind.id](step_means(run))
+    headline = HEADLINES[kind.id](live_means(run))
     return headline if headline > 0 else math.nan
 
 
@@ -348,7 +348,7 @@ class _Drawer:
         headline = find_headline(self._run, self._kind, line.row)
         if self._kind.id == "loss":
             return _NewestValue(name or "train", headline, line.row)
-        if math.isfinite(headline):
+        if math.isfinite(headline) or (self._kind.id in HEADLINES and is_halted(self._run)):
             return _NewestValue(name, headline, line.row)
         return _NewestValue(name, newest_known(self._curves_of(line, len(lines))[-1].mean))
 

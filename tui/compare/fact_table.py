@@ -28,7 +28,7 @@ LONGEST_TITLE = 24
 """Cells that the name of a run may take."""
 NARROWEST_CELL = 4
 BAR_REACH = 18
-"""Cells of a bar to each side of the middle."""
+"""Cells of the longest bar."""
 MAX_LINES = 4
 """Lines of a cell that its column is too narrow for."""
 GOOD = "$text-success"
@@ -163,23 +163,16 @@ def _difference_cell(difference: Difference | None) -> StyledCell:
 
 def _bar_head() -> Content:
     """Return what the ends of the bars mean."""
-    worse = f"{'100% worse':<{BAR_REACH}}"
-    better = f"{'100% better':>{BAR_REACH}}"
-    return Content.styled(f"{worse}{palette.sign('row')}{better}", MUTED)
+    return Content.styled(f"{palette.sign('row')}0%{'100%':>{BAR_REACH - 2}}", MUTED)
 
 
 def _draw_bar(difference: Difference) -> Content | None:
-    """Draw by how much a run is better, to the right of the middle, or worse, to its left."""
+    """Draw by how much a run is better or worse, as the sign before it and its ink say."""
     if not difference.gain or difference.effect is Effect.PLAIN:
         return None
     length = max(1, round(min(abs(difference.gain), 1.0) * BAR_REACH))
-    bar = palette.sign("full") * length
     style = EFFECT_LOOKS[difference.effect][1]
-    is_better = difference.gain > 0
-    left = "" if is_better else bar
-    right = bar if is_better else ""
-    middle = palette.sign("row")
-    return Content.assemble((left.rjust(BAR_REACH), style), (middle, MUTED), (right, style))
+    return Content.assemble((palette.sign("row"), MUTED), (palette.sign("full") * length, style))
 
 
 # Drawing ------------------------------------------------------------------------------------------
@@ -197,7 +190,7 @@ def _draw_rows(rows: Sequence[TableRow], room: int) -> Iterator[Content]:
     gap = GAP if sum(natural_widths) + 2 * num_columns + label_width <= room else " "
     widths = _fit_widths(natural_widths, room - label_width - len(gap) * num_columns)
     table_width = label_width + sum(widths) + len(gap) * num_columns
-    has_bars = table_width + len(gap) + 2 * BAR_REACH + 1 <= room
+    has_bars = table_width + len(gap) + BAR_REACH + 1 <= room
     for row in rows:
         first_line, *lines = _draw_row(row, label_width, widths, gap)
         if has_bars and row.bar:

@@ -82,7 +82,8 @@ FACTS = (
         is_share=True,
     ),
     ComparedFact("test loss", "test_loss", format_loss, Better.LOWER),
-    ComparedFact("training loss", "loss", format_loss, Better.LOWER),
+    # A lower one is not better by itself: an overfitted run has it, too.
+    ComparedFact("training loss", "loss", format_loss),
     ComparedFact(TIME_PER_STEP, "step_seconds", step_time, Better.LOWER),
     ComparedFact(SAMPLES_PER_SECOND, "samples_per_second", rate, Better.HIGHER),
     ComparedFact("sync share", "sync_share", percent, is_share=True),

@@ -58,17 +58,12 @@ def format_bounds(compared: ComparedRun) -> str:
         return ""
     ratio = against.ratio
     unit = "sample" if compared.is_per_sample else "step"
-    change = f"{format_ratio(ratio.value)} time per {unit}"
-    noise = compared.noise
-    noise_text = (
-        f"{noise.share:.1%} by which equal runs differ here"
-        if noise.freedom
-        else f"{noise.share:.0%} by which equal runs may differ"
-    )
-    if ratio.high >= MAX_CERTAIN_RATIO:
-        return f"{change}, not counting {noise_text}"
-    bounds = f"{format_ratio(ratio.low)} to {format_ratio(ratio.high)}"
-    return f"{change}; 95% sure: {bounds}, counting {noise_text}"
+    certainty = "not certain" if against.finding is Finding.NOT_SHOWN else "certain"
+    bounds = ""
+    if ratio.high < MAX_CERTAIN_RATIO:
+        bounds = f": between {format_ratio(ratio.low)} and {format_ratio(ratio.high)}"
+    runs_text = "" if compared.noise.freedom else " (one run each)"
+    return f"time per {unit}: {format_ratio(ratio.value)}, {certainty}{bounds}{runs_text}"
 
 
 def format_ratio(ratio: float) -> str:

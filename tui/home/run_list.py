@@ -67,6 +67,8 @@ class RunItem:
     answer: ListedRun | None = None
     """What the hosts report of a run that is live, or that is not recorded here."""
     study: StudyProgress | None = None
+    started: float = 0.0
+    """When the newest run of the study began, as a Unix time; 0 if that is not known."""
     is_open: bool = False
     """The runs of the study are listed below it."""
     is_part: bool = False
@@ -149,7 +151,7 @@ def select_items(
     if not words:
         live += _list_elsewhere(listed, answered.live)
         rows = [
-            *_list_studies(studies, ended, open_studies),
+            *_list_studies(studies, listed.runs, ended, open_studies),
             *_list_elsewhere(listed, answered.ended),
             *rows,
         ]
@@ -157,13 +159,17 @@ def select_items(
 
 
 def _list_studies(
-    studies: Iterable[StudyProgress], ended: Sequence[Entry], open_studies: Collection[str]
+    studies: Iterable[StudyProgress],
+    runs: Sequence[Entry],
+    ended: Sequence[Entry],
+    open_studies: Collection[str],
 ) -> Iterator[RunItem]:
     """Yield the studies, and below each that is open the runs that it has made."""
     for progress in studies:
         name = progress.study.name
         is_open = name in open_studies
-        yield RunItem(name, study=progress, is_open=is_open)
+        started = max((run.started or 0.0 for run in runs if run.study == name), default=0.0)
+        yield RunItem(name, study=progress, started=started, is_open=is_open)
         if is_open:
             yield from (RunItem(run.name, run, is_part=True) for run in ended if run.study == name)
 

@@ -35,6 +35,8 @@ LEAST_WIDTH = 7
 """Cells of the column of a figure, at the least."""
 BAR_WIDTH = 5
 """Cells of the bar of progress of a live run."""
+NEEDY_SIGN = "!"
+"""Stands before the rows that need a person, as the key that goes to them."""
 SCREEN_FIGURES = [figure for figure in FIGURES_WITH_COLUMN if figure.field != "started"]
 """Of the start, the screen shows the age."""
 
@@ -233,21 +235,27 @@ def make_rows(
     courses: Mapping[str, Sequence[float]],
     marked: Collection[str],
     now: float,
+    needy: Collection[str] = (),
 ) -> list[TableRow]:
     """Return the rows of the table, with a cell for each of `COLUMNS`.
 
     `names` are the short names of runs, `courses` their losses, as far as known. Those that are
-    `marked` have the letters that a comparison gives them. Ages are those at the Unix time `now`.
+    `marked` have the letters that a comparison gives them, those that are `needy` a sign of it.
+    Ages are those at the Unix time `now`.
     """
     rows = list[TableRow]()
     # In the order in which `Keeping.action_compare` hands the runs over.
     letters = dict(zip(sorted(marked), ascii_uppercase, strict=False))
     for item in items:
         texts = _make_texts(item, names.get(item.name, item.name), now)
-        texts[" "] = letters.get(item.name, " ") + _make_signs(item)
+        is_needy = item.name in needy
+        first_sign = letters.get(item.name, NEEDY_SIGN if is_needy else " ")
+        texts[" "] = first_sign + _make_signs(item)
         cells = {title: TableCell(plain(text)) for title, text in texts.items()}
         cells[CURVE] = TableCell(_draw_cell_curve(courses.get(item.name, ())), "table--dim")
         cells["state"] = describe_state(item)
+        if is_needy:
+            cells[" "] = structs.replace(cells[" "], style=cells["state"].style)
         cells["progress"] = _describe_progress(item)
         rows.append(tuple(cells.get(column.title, TableCell("")) for column in COLUMNS))
     return rows
@@ -265,7 +273,7 @@ def _make_signs(item: RunItem) -> str:
 def _make_texts(item: RunItem, name: str, now: float) -> dict[str, str]:
     """Return the texts of a row, by the titles of their columns."""
     if item.study:
-        return _describe_study(item.study)
+        return _describe_study(item.study) | {"age": _describe_age(item.started, now)}
     if item.entry:
         return _describe_recorded(item, item.entry, name, now)
     answer = item.answer
@@ -284,9 +292,13 @@ def _describe_recorded(item: RunItem, run: Entry, name: str, now: float) -> dict
     indent = "  " if item.is_part else ""
     texts["name"] = indent + (run.label or name)
     texts["job"] = run.trial if item.is_part else name_job(run)
-    texts["age"] = age(max(0.0, now - run.started)) if run.started else UNKNOWN
+    texts["age"] = _describe_age(run.started, now)
     texts["duration"] = UNKNOWN if run.elapsed is None else duration(run.elapsed)
     return texts
+
+
+def _describe_age(started: float | None, now: float) -> str:
+    return age(max(0.0, now - started)) if started else UNKNOWN
 
 
 def name_job(run: Entry) -> str:

@@ -183,9 +183,16 @@ class HomeScreen(LiveScreen, Keeping):
         )
         items = self._selection.items
         names = shorten_names(self._listed.runs)
-        cells = make_rows(items, names, self._curves.losses, self.marked, time.time())
-        order = ORDERS[self._order]
         needy = self._find_needy()
+        cells = make_rows(
+            items,
+            names,
+            self._curves.losses,
+            self.marked,
+            time.time(),
+            {item.name for item in needy},
+        )
+        order = ORDERS[self._order]
         first = items.index(needy[0]) if needy else 0
         width = self.app.size.width - 2
         self.query_one(RunTable).show_items(items, cells, width, order, first)

@@ -15,6 +15,7 @@ from remote.record.entry import Entry
 from remote.record.layout import REPORT
 from remote.record.step_notes import StepNote, join_step_notes
 from remote.run.findings import script_visibility as seen
+from remote.run.findings.advise_success import advise_success
 from remote.run.findings.alerts import describe_slow_spells
 from remote.run.findings.find_advice import advise_flaw
 from remote.run.findings.find_resume_point import find_resume_point
@@ -22,7 +23,7 @@ from remote.run.findings.flaws import find_flaws
 from remote.run.findings.memory import find_memory_at_death
 from remote.run.output.last_words import find_raising_line, last_words
 from remote.run.run_state import RunState
-from remote.run.state.advice import Advice, Remedy
+from remote.run.state.advice import Advice
 from remote.run.state.flaw import FlawKind
 from remote.run.state.phases import Verdict
 from remote.run.state.types import Cause
@@ -40,8 +41,6 @@ MAX_OUTPUT = 4
 """Lines of last output that are shown where no line of a program is known; the log has all."""
 SEVERITIES = {Verdict.FINISHED: Severity.GOOD, Verdict.STOPPED: Severity.NEUTRAL}
 """How bad an end is; others are bad."""
-WITHOUT_MODEL = (Remedy.LOWER_LR, Remedy.OTHER_LR)
-"""What helps where a run came to a useless model, so that nobody asks how fast it was."""
 CHANCE = 0.1
 """The change of the time of a step up to which two runs are about as fast."""
 DIM = "$text-muted"
@@ -63,7 +62,8 @@ def judge_ended_run(
     if run.verdict is None:
         return RunVerdict()
     flaws = find_flaws(run) if run.verdict is Verdict.FINISHED else ()
-    advices = [advice for flaw in flaws if (advice := advise_flaw(run, flaw))]
+    found_advices = [advise_success(run), *(advise_flaw(run, flaw) for flaw in flaws)]
+    advices = [advice for advice in found_advices if advice]
     reasons: list[Reason] = []
     if flaws:
         severity = Severity.WARN
@@ -201,10 +201,10 @@ def _describe_speed(run: RunState, *, is_brief: bool) -> str:
 
 
 def describe_change(run: RunState, previous: Entry) -> list[str]:
-    """Compare a run with the last one that has the same settings, in a line: "vs baseline, the last
-    run like it: test +0.6 points, -14% time per step". Small changes of speed are chance."""
+    """Compare a run with the last one that has the same settings, in a line: "vs the last run
+    like it (baseline): test +0.6 points, -14% time per step". Small changes of speed are chance."""
     changes = []
-    like_it = f"{previous.label or previous.name}, the last run like it"
+    like_it = f"the last run like it ({previous.label or previous.name})"
     evaluations = run.progress.evaluations
     if evaluations and previous.accuracy is not None:
         points = 100 * (evaluations[-1].accuracy - previous.accuracy)
@@ -215,9 +215,9 @@ def describe_change(run: RunState, previous: Entry) -> list[str]:
         if abs(change) > CHANCE:
             changes.append(f"{change:+.0%} time per step")
         elif changes:
-            changes.append("about as fast")
+            changes.append("as fast")
         else:
-            return [f"about as fast as {like_it}"]
+            return [f"as fast as {like_it}"]
     return [f"vs {like_it}: {', '.join(changes)}"] if changes else []
 
 

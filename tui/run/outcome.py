@@ -22,6 +22,7 @@ from remote.format import (
 )
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
+from remote.run.findings.advise_success import advise_success
 from remote.run.findings.find_advice import advise_flaw
 from remote.run.findings.find_resume_point import find_resume_point
 from remote.run.findings.flaws import find_flaws
@@ -131,7 +132,7 @@ def closing_advice(state: RunState) -> list[str]:
     has_run = state.verdict not in (None, Verdict.REFUSED)
     visibility = describe_visibility(state) if has_run else []
     flaws = find_flaws(state) if state.verdict is Verdict.FINISHED else ()
-    advices = [advise_flaw(state, flaw) for flaw in flaws]
+    advices = [advise_success(state), *(advise_flaw(state, flaw) for flaw in flaws)]
     advice_lines = [describe_advice(state, advice) for advice in advices if advice]
     return [*visibility, *describe_unfetched_files(state), *advice_lines]
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from remote.run.run_state import RunState
 from remote.run.state.advice import Advice, Remedy
+from remote.run.state.phases import RunPhase
 from tui.kit.widgets.verdict_strip import NextKey, Reason, Severity
 from tui.run.components.advice_text import describe_remedy, make_command
 
@@ -42,7 +43,7 @@ class VerdictKeys(NamedTuple):
 
 def find_advised_key(run: RunState, advice: Advice, keys: VerdictKeys) -> NextKey:
     """Return the key that does what an advice says."""
-    text = describe_remedy(advice)
+    text = describe_remedy(advice, is_for_next=run.phase is not RunPhase.ENDED)
     match advice.remedy:
         case Remedy.EXCLUDE_HOST:
             return NextKey(keys.copy, f"copy the command {text}")

@@ -152,7 +152,8 @@ class RunScreen(ChartActions):
             replay_note = NO_REPLAY
             if self._slider:
                 replay = self._slider.replay
-                replay_note = ReplayNote(describe_replay(replay), describe_end(replay))
+                has_step = not replay.is_playing and run.step > 0
+                replay_note = ReplayNote(describe_replay(replay), describe_end(replay), has_step)
             self._body.set_class(bool(replay_note.badge), "-past")
             self._start.show_run(run)
             self._warn(self._verdict.show(run, self._verdict_keys(), self._body.notes))

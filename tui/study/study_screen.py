@@ -21,7 +21,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
-from remote.format import count, duration
+from remote.format import count, duration, number
 from remote.plan.serialize import OtherFormat
 from remote.record.events_file import RunFolderError
 from remote.record.loss_course import LossCourse, LossPoint, read_loss_points
@@ -29,6 +29,7 @@ from remote.run.run_state import RunState
 from remote.sanitise import plain
 from remote.statistics.mean import finite_mean
 from remote.study import estimate
+from remote.study.conclusion import guess_text
 from remote.study.progress import CellProgress, CellState
 from remote.study.results import CellResult, StudyResult, compute_results
 from remote.study.runner import StudyRun, StudyRunner
@@ -41,7 +42,7 @@ from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
 from tui.kit.inks import LINE, SERIES_INKS
-from tui.kit.messages import RetryStudy, ShowCell, ShowRun
+from tui.kit.messages import CopyText, RetryStudy, ShowCell, ShowRun
 from tui.kit.run_session import LiveScreen
 from tui.kit.session_clock import SessionClock
 from tui.kit.text_table import align_lines, justify, progress_line
@@ -62,6 +63,7 @@ from tui.study.verdict_text import (
     name_place,
     name_trial,
 )
+from tui.study.whole_command import format_whole_command
 
 SIGN = 2
 """Columns that the sign of a state takes."""
@@ -123,6 +125,8 @@ class StudyScreen(LiveScreen, Screen[None]):
         self._places: Sequence[PlacedCurves] = ()
         """Those at each place, if lines lie on each other, so that one chart says little."""
         self._curves_name = TRAINING_LOSS
+        self._whole_command = ""
+        """The command of the whole study, if its short variant says little."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
@@ -165,7 +169,6 @@ class StudyScreen(LiveScreen, Screen[None]):
                 self._changes = self.runner.changes
                 self._progress = self.runner.progress.copy()
                 self._is_over = self.runner.is_over
-                self.refresh_bindings()
         with self.app.batch_update():
             if is_new:
                 self._show_cells()
@@ -176,6 +179,12 @@ class StudyScreen(LiveScreen, Screen[None]):
     def _show_cells(self) -> None:
         table = self.query_one(ChoiceTable)
         self._result = result = compute_results(self._progress)
+        says_little = self._is_over and bool(guess_text(result))
+        runner = self.runner
+        self._whole_command = (
+            format_whole_command(runner.study, runner.runs_dir) if says_little else ""
+        )
+        self.refresh_bindings()
         table_width = self.app.size.width - SPACE * 2 - SIGN
         best_cells = find_best_cells(result)
         room = table_width - (len(best_word(result.study)) + 1 if best_cells else 0)
@@ -203,6 +212,9 @@ class StudyScreen(LiveScreen, Screen[None]):
             seconds_left = estimate.remaining_seconds(progress, run_seconds)
             verdict = judge_running(result, progress, self._describe_run(run), seconds_left)
         next_keys = []
+        if self._whole_command:
+            copy_text = "copy the command of the whole study"
+            next_keys.append(NextKey(key_of(self.app, "copy-study-command"), copy_text))
         if self.check_action("retry", ()):
             next_keys.append(NextKey(key_of(self.app, "retry"), self._describe_retry()))
         is_running_chosen = run is not None and run.trial.cell.key == self._chosen
@@ -393,11 +405,13 @@ class StudyScreen(LiveScreen, Screen[None]):
         return self._keys[self.query_one(ChoiceTable).cursor]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return False for going back, unless the study is recorded, and for a retry if nothing has
-        failed or is missing."""
+        """Return False for going back, unless the study is recorded, for a retry if nothing has
+        failed or is missing, and for the command of the whole study unless it helps."""
         if action == "retry":
             is_complete = self._progress.num_settled >= len(self.runner.study.trials())
             return self._is_over and (self._progress.num_failed > 0 or not is_complete)
+        if action == "copy_command":
+            return bool(self._whole_command)
         return action != "back" or isinstance(self.runner, RecordedStudy)
 
     def action_back(self) -> None:
@@ -413,6 +427,10 @@ class StudyScreen(LiveScreen, Screen[None]):
             self.post_message(ShowRun(current_run.session.plan.run))
         else:
             self.action_cell()
+
+    def action_copy_command(self) -> None:
+        """Copy the command of the whole study."""
+        self.post_message(CopyText(self._whole_command))
 
     def action_retry(self) -> None:
         self.post_message(RetryStudy(self.runner.study.name))
@@ -583,7 +601,10 @@ def make_time_columns(result: StudyResult, room: int) -> tuple[list[TableColumn]
     # Values that differ by less than is shown would look far apart.
     if len(set(ends)) > 1 and axis_width in AXIS_WIDTHS:
         low, high = min(values), max(values)
-        title = f"  {_axis_title(ends[0], ends[1], result.study, axis_width)}"
+        rounded_ends = [number(low), number(high)]
+        if result.study.metric != "accuracy" and len(set(rounded_ends)) > 1:
+            ends = rounded_ends
+        title = f"  {_axis_title(ends, result.study, axis_width)}"
         columns.append(TableColumn(title, SPACE + axis_width + 1, right=False))
         rows = [
             (*row, TableCell(f"  {draw_values(_values(cell), low, high, axis_width)}"))
@@ -592,12 +613,11 @@ def make_time_columns(result: StudyResult, room: int) -> tuple[list[TableColumn]
     return columns, rows
 
 
-def _axis_title(low: str, high: str, study: Study, width: int) -> str:
-    """Return both ends of an axis, and between them what it shows, in as long a word as fits."""
-    room = width - len(low) - len(high)
-    names = (metric_header(study), study.metric, "run")
-    name = next((name for name in names if len(name) + 2 <= room), "")
-    return f"{low}{name:^{room}}{high}"
+def _axis_title(ends: Sequence[str], study: Study, width: int) -> str:
+    """Return what an axis shows, in as long a word as fits, and both of its ends."""
+    ends_text = " to ".join(ends)
+    titles = [f"{name}, {ends_text}" for name in (metric_header(study), study.metric)]
+    return next((title for title in (*titles, ends_text) if len(title) <= width), "")
 
 
 def _values(cell: CellResult) -> list[float]:

@@ -20,6 +20,17 @@ def step_means(run: RunState) -> Means:
     return join_means(recent_means, are_apart=run.trains_apart)
 
 
+def live_means(run: RunState) -> Means:
+    """Return the same as `step_means`, but nothing of ranks that have come to a halt, whose last
+    steps say nothing of now."""
+    return Means() if is_halted(run) else step_means(run)
+
+
+def is_halted(run: RunState) -> bool:
+    """Return True if a stall holds up a run that has not ended."""
+    return run.stall is not None and run.phase is not RunPhase.ENDED
+
+
 def rank_means(rank: RankState) -> Means:
     """Return the means over the last steps of a rank; of one that has ended, over all steps but the
     first."""

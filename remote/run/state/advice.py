@@ -17,6 +17,7 @@ class Remedy(StrEnum):
     LOWER_LR = "lower learning rate"
     OTHER_LR = "other learning rate"
     FEWER_EPOCHS = "fewer epochs"
+    LARGER_BATCH = "larger batch"
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Advice:
     """The epoch after which the test loss has only risen; 0 of a script that does not tell it."""
     best_step: int = 0
     """The same as a step."""
+    batch_size: int = 0
+    """The global batch size of the run; 0 if another one would not help."""
 
     @property
     def is_usual_lr_lower(self) -> bool:
@@ -58,4 +61,6 @@ class Advice:
                 return "lr", None
             case Remedy.FEWER_EPOCHS if self.best_epoch:
                 return "epochs", self.best_epoch
+            case Remedy.LARGER_BATCH:
+                return "batch_size", 2 * self.batch_size
         return "", None

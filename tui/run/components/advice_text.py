@@ -18,7 +18,7 @@ def describe_advice(run: RunState, advice: Advice, stacks_key: str = "s") -> str
     match advice.remedy:
         case Remedy.SHOW_STACKS:
             text = f"{stacks_key} {text}"
-        case Remedy.LOWER_LR | Remedy.OTHER_LR | Remedy.FEWER_EPOCHS:
+        case Remedy.LOWER_LR | Remedy.OTHER_LR | Remedy.FEWER_EPOCHS | Remedy.LARGER_BATCH:
             text = f"new run {text}"
         case Remedy.EXCLUDE_HOST:
             text = f"{text}: the same command with --exclude {advice.host}"
@@ -27,13 +27,15 @@ def describe_advice(run: RunState, advice: Advice, stacks_key: str = "s") -> str
     return f"{palette.sign('playing')} {text}"
 
 
-def describe_remedy(advice: Advice) -> str:
-    """Return what helps, and what it gains."""
+def describe_remedy(advice: Advice, *, is_for_next: bool = False) -> str:
+    """Return what helps, and what it gains; `is_for_next` if that is the next run, as this one
+    trains on."""
     gain = f" (about {step_time(advice.step_seconds)}/step)" if advice.step_seconds else ""
     lr_now = f" (now {advice.lr:g})" if advice.lr else ""
     match advice.remedy:
         case Remedy.EXCLUDE_HOST:
-            return f"without {advice.host}{gain}"
+            next_text = " for the next run" if is_for_next else ""
+            return f"without {advice.host}{next_text}{gain}"
         case Remedy.END_PROGRAMS:
             return f"list the programs on {advice.host}: end those that are not needed{gain}"
         case Remedy.CONTINUE_RANK:
@@ -47,6 +49,8 @@ def describe_remedy(advice: Advice) -> str:
             return f"with a lower lr: {better_lr:g}{lr_now}" if better_lr else "with a lower lr"
         case Remedy.OTHER_LR:
             return f"with another lr{lr_now}: too high or too low, or its data says nothing"
+        case Remedy.LARGER_BATCH:
+            return f"with batch size {advice.setting[1]} (now {advice.batch_size})"
         case Remedy.FEWER_EPOCHS:
             if advice.best_epoch:
                 return f"with fewer epochs: best was epoch {advice.best_epoch}"

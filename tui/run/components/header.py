@@ -87,8 +87,7 @@ class RunHeader(Static):
         text_width = max(width, MIN_WIDTH)
         yield title_line(run, replay, given_name, width, severity)
         run_length = self._run_length(run)
-        is_replay = bool(replay.badge)
-        yield progress_line(run, run_length, width, now, severity, is_replay=is_replay)
+        yield progress_line(run, run_length, width, now, severity, replay)
         # Before the first step there are no figures, and in a script there may never be any.
         if not is_starting(run) and any(figure.is_known for figure in self._figures):
             is_roomy = self.app.size.height >= ROOMY_HEIGHT

@@ -8,11 +8,10 @@ from msgspec import Struct
 
 from remote.format import UNKNOWN, loss, percent, rate, short_size, step_time
 from remote.run.findings.link_use import find_link_use
-from remote.run.findings.rates import step_means
+from remote.run.findings.rates import live_means
 from remote.run.findings.training_loss import find_training_loss
 from remote.run.run_state import RunState
-from remote.run.series.step_times import Means
-from remote.run.state.phases import RunPhase
+from remote.run.series.step_times import RECENT, Means
 from tui.run.components.link_text import describe_link_use
 
 
@@ -23,6 +22,8 @@ class HeaderFigure(Struct, frozen=True):
     value: str
     width: int
     """The cells that the widest usual value takes."""
+    long_label: str = ""
+    """A label that says more, where there is room for it; "" for the usual one."""
 
     @property
     def is_known(self) -> bool:
@@ -33,11 +34,11 @@ class HeaderFigure(Struct, frozen=True):
 def header_figures(run: RunState) -> list[HeaderFigure]:
     """Return the figures of a run, the most important first. All of them for every run of
     rankboard's own, so that none moves when another one becomes known."""
-    pace = _pace(run)
+    pace = live_means(run)
     speed_label, speed = _speed(run, pace.throughput)
     tests = [evaluation.accuracy for evaluation in run.progress.evaluations]
     figures = [
-        HeaderFigure("loss", loss(find_training_loss(run)), 6),
+        HeaderFigure("loss", loss(find_training_loss(run)), 6, _describe_mean_loss(run)),
         HeaderFigure("test acc", percent(tests[-1], 1) if tests else UNKNOWN, 5),
         HeaderFigure("best acc", percent(max(tests), 1) if tests else UNKNOWN, 5),
         HeaderFigure(speed_label, _known(speed, rate), 6),
@@ -51,12 +52,11 @@ def header_figures(run: RunState) -> list[HeaderFigure]:
     return figures
 
 
-def _pace(run: RunState) -> Means:
-    """Return the means of the last steps; once the run has ended, of all but the first."""
-    # Figures of the last steps say nothing of ranks that have come to a halt.
-    if run.stall and run.phase is not RunPhase.ENDED:
-        return Means()
-    return step_means(run)
+def _describe_mean_loss(run: RunState) -> str:
+    """Say of how many steps the loss of a script is the mean, as the script may print another one
+    at its end; "" of rankboard's own runs, and where the loss is the printed one."""
+    is_printed = run.progress.prints_other_loss or any(rank.prints_loss for rank in run.ranks)
+    return f"loss ({RECENT} steps)" if run.progress.watched and not is_printed else ""
 
 
 def _speed(run: RunState, samples_per_second: float) -> tuple[str, float]:

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
 from textual.content import Content
 
 from remote.format import count, duration, percent
@@ -71,6 +72,8 @@ class ReplayNote(NamedTuple):
     """How a moment of the run is shown; "" if it is no moment of the past."""
     end: str = ""
     """What became of the run then."""
+    has_step: bool = False
+    """The badge says at which step the run is."""
 
 
 NO_REPLAY = ReplayNote()
@@ -187,19 +190,20 @@ def progress_line(
     width: int,
     now: float,
     severity: Severity,
-    *,
-    is_replay: bool = False,
+    replay: ReplayNote = NO_REPLAY,
 ) -> Content:
     """A bar, how far the run is, and at the right edge its times. A replay has a bar elsewhere."""
     total_steps = run_length.steps
     progress_parts = _progress_parts(run, run_length)
+    if replay.has_step:
+        progress_parts = progress_parts[:-1]
     facts_text = GAP.join(progress_parts)
     times = list(_times(run, total_steps, now, has_room=width >= SPREAD_WIDTH))
     times_length = _length(times)
     has_bar = run.plan.job is not None or total_steps > 0
     if has_bar:
         share = min(run.step / total_steps, 1.0) if total_steps else 0.0
-        if is_replay:
+        if replay.badge:
             facts_text = GAP.join([percent(share), *progress_parts])
             return Content.assemble(*_at_both_edges(facts_text, times, width))
         is_over = run.phase is RunPhase.ENDED
@@ -297,10 +301,10 @@ def figure_lines(
         known_figures = [figure for figure in figures if figure.is_known]
         figures = [*known_figures, HeaderFigure("", STALE, len(STALE))]
     if is_roomy:
-        columns = [
-            (figure, max(len(figure.label), figure.width) + FIGURE_GAP) for figure in figures
-        ]
-        fitting_columns = list(_fitting(columns, width + FIGURE_GAP))
+        long_figures = [replace(each, label=each.long_label or each.label) for each in figures]
+        fitting_columns = _fit_columns(long_figures, width)
+        if len(fitting_columns) < len(figures):
+            fitting_columns = _fit_columns(figures, width)
         label_line = "".join(figure.label.ljust(place) for figure, place in fitting_columns)
         values = [_value(figure, place, is_stale=is_stale) for figure, place in fitting_columns]
         return [Content.styled(label_line.rstrip(), DIM), Content.assemble(*values)]
@@ -310,6 +314,12 @@ def figure_lines(
         room = place - len(figure.label) - 1
         parts += [(f"{figure.label} ", DIM), _value(figure, room, is_stale=is_stale)]
     return [Content.assemble(*parts)] if parts else []
+
+
+def _fit_columns(figures: Sequence[HeaderFigure], width: int) -> list[tuple[HeaderFigure, int]]:
+    """Return the figures that fit below their labels, with the columns that each takes."""
+    columns = [(figure, max(len(figure.label), figure.width) + FIGURE_GAP) for figure in figures]
+    return list(_fitting(columns, width + FIGURE_GAP))
 
 
 def _value(figure: HeaderFigure, place: int, *, is_stale: bool) -> tuple[str, str]:

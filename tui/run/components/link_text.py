@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from remote.format import percent, short_size
+from remote.run.findings.advise_success import MUCH_SYNC, advise_success
 from remote.run.findings.link_use import LinkUse, find_link_use
 from remote.run.run_state import RunState
 
-MUCH_SYNC = 0.5
-"""The share of a step from which on it is worth it to exchange gradients less often."""
 PHASES = ("data", "compute", "sync")
 """The parts of a step."""
 
@@ -38,6 +37,9 @@ def describe_bound(run: RunState, *, is_brief: bool = False) -> list[str]:
 
 
 def _advise_fewer_syncs(run: RunState) -> str:
+    # How much larger they should be is said by the advice.
+    if advise_success(run):
+        return "fewer, larger steps wait less"
     job = run.plan.job
     is_unused = job is not None and job.accumulate == 1
     return f"a larger batch{' or --accumulate' if is_unused else ''} syncs less often"

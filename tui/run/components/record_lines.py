@@ -127,9 +127,9 @@ class ReplaySlider(Container, can_focus=True):
         )
         return [
             f"  {play} {'pause' if replay.is_playing else 'play'}",
-            f"  {self._move_keys()} move",
+            f"  {self._move_keys()} step",
             f"  {slower}/{faster} speed",
-            f"  {end} to the end",
+            f"  {end} newest",
         ]
 
     def _move_keys(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from msgspec import structs
 from textual.app import ComposeResult
 
 from remote import format
+from remote.events import Stalled
 from remote.run.apply import apply_record
 from remote.run.findings.training_loss import find_training_loss
 from remote.run.run_state import RunState
@@ -85,6 +87,22 @@ def test_band_all_ranks_and_one_against_the_mean() -> None:
     each = ["0", "1", "2", "3"]
     assert seen == [["mean"], each, ["mean", "2"], ["mean", "3"], ["mean"]]
     assert not any(curve.band for curve in draw(state, view=ChartView(mode=CurveMode.EACH)).curves)
+
+
+def test_titles_have_no_speed_during_a_stall_as_the_header_has_none() -> None:
+    history = History(plan(2)).training(20, compute=0.06, sync=0.03)
+    kinds = [PHASES, *(kind for kind in KINDS if kind.id in ("seconds", "throughput"))]
+
+    def titles() -> list[str]:
+        drawings = [(draw(history.state(), kind), kind) for kind in kinds]
+        headings = [values.heading(drawing, kind, ChartView(), 80) for drawing, kind in drawings]
+        return ["".join(text for text, _ in parts) for parts in headings]
+
+    assert all(re.search(r"\d", title) for title in titles())
+    history.session(Stalled((0, 1), 31.0))
+    assert not any(re.search(r"\d", title) for title in titles())
+    loss_title = values.heading(draw(history.state()), LOSS, ChartView(), 80)[0][0]
+    assert re.search(r"\d", loss_title), "the loss is still true"
 
 
 def texts_at_right(frame: PlotFrame) -> list[str]:

@@ -89,7 +89,7 @@ async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[P
         await shown(pilot, "test accuracy (%) by wall time")
         found = screen_text(app)
         assert "(100msinsteadof151ms);Areaches85%in3s,Bin5s" in unspaced(app).replace("▌", "")
-        assert "+50.0% time per step; 95% sure: +" in found, "what it rests on"
+        assert "time per step: +50.0%, certain: between +" in found, "what it rests on"
         facts = {line[:16].strip(): line[16:].split("  ") for line in found.splitlines()}
         cells = {label: [cell.strip() for cell in row if cell] for label, row in facts.items()}
         assert cells["sync"] == ["ddp", "ring"]
@@ -97,9 +97,12 @@ async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[P
         assert cells["test accuracy"] == ["85.0%", "85.0%", "the same"]
         assert "▶ y copy the command of A, the better run" in found
         assert cells["time per step"][:3] == ["100 ms", "151 ms", "▲ +50.0%"]
-        middle = next(line for line in found.splitlines() if "100% better" in line).index("│")
         slower = next(line for line in found.splitlines() if "time per step  " in line)
-        assert slower[middle - 9 : middle + 1] == "━" * 9 + "│", "half of 18 cells, to the left"
+        assert "▲ +50.0%" in slower
+        assert f" │{'━' * 9} " in f"{slower} ", "half of 18 cells"
+        column = next(line for line in found.splitlines() if "100%" in line).index("│")
+        assert slower[column] == "│", "all bars begin at one place"
+        assert column - slower.index("▲") < 24, "right behind the differences"
         assert cells["sync share"][:2] == ["25%", "25%"]
         assert cells["time to 85%"][:3] == ["3 s", "5 s", "▲ +49.5%"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import threading
 import time
@@ -624,6 +625,7 @@ async def test_a_study_is_one_row_that_opens(
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "▸", "two-ways", "study, 2 cells", "1/2", "1 study of 1 run")
+        assert re.search(r"▸ .*two-ways .* \d+ (s|min|h|d) +4(\.0)? s ", home.text()), "its age"
         assert "2 runs, 1 study" in home.text(), "a run of a study counts once"
         assert "a-1" not in home.text(), "its run is folded"
         await pilot.press("right")
@@ -782,6 +784,7 @@ async def test_what_needs_a_person_stands_on_top_with_the_keys_that_help(
         await home.shows(pilot, "✗ my-b-2: rank 1: killed", "enter open", "! next of 2")
         await home.shows(pilot, "R resume from checkpoint 20 (5 steps lost)", "─ my-b-2: b-2 ─")
         assert home.text().count("rank 1: killed") == 1, "said once"
+        assert len(re.findall(r"^ *! +✗ failed", home.text(), re.MULTILINE)) == 2
         await pilot.press("exclamation_mark")
         await home.shows(pilot, "✗ my-a-1: rank 1: killed", "─ my-a-1: a-1 ─")
         await pilot.press("home")
@@ -796,6 +799,7 @@ async def test_what_needs_a_person_stands_on_top_with_the_keys_that_help(
         await pilot.press("escape", "exclamation_mark")
         await home.shows(pilot, "no run needs you", "─ my-a-1: a-1 ─")
         assert "! next" not in home.text()
+        assert not re.search(r"! +✗ failed", home.text()), "they were looked at"
 
 
 async def test_the_preview_of_a_study_has_its_answer(

@@ -153,8 +153,12 @@ def test_a_plain_success_says_how_well_and_how_fast_by_the_figures_of_the_header
     (step_text,) = [figure.value for figure in header_figures(state) if figure.label == "step"]
     assert texts_of(found)[0].startswith(f"{step_text}/step")
     assert "4 s of training, 4 s of start and tests" in texts_of(found)[0]
-    assert texts_of(found)[1].startswith("bound by sync, 60% of a step: a larger batch or --acc")
+    assert texts_of(found)[1].startswith("bound by sync, 60% of a step: fewer, larger")
+    assert found.next_keys[0] == NextKey("n", "new run with batch size 128 (now 64)")
     assert [key.key for key in found.next_keys] == ["n", "C", "y"]
+    assert found.advice
+    assert found.advice.setting == ("batch_size", 128)
+    assert "▶ new run with batch size 128 (now 64)" in closing_advice(state)
 
 
 def test_a_success_is_compared_with_the_last_run_like_it() -> None:
@@ -163,7 +167,7 @@ def test_a_success_is_compared_with_the_last_run_like_it() -> None:
     state = history.done(0, 1).closed()
     previous = Entry("one", label="baseline", accuracy=0.908, step_seconds=0.08)
     assert describe_change(state, previous) == [
-        "vs baseline, the last run like it: test -0.8 points, +25% time per step"
+        "vs the last run like it (baseline): test -0.8 points, +25% time per step"
     ]
     assert not describe_change(state, Entry("one")), "of which nothing is known"
 
@@ -183,13 +187,26 @@ def test_a_rank_that_was_slow_for_most_of_the_run_is_named_once() -> None:
 def test_a_small_change_of_speed_is_called_chance() -> None:
     state = History(plan(2)).training(40).done(0, 1).closed()
     previous = Entry("one", label="script", step_seconds=0.104)
-    assert describe_change(state, previous) == ["about as fast as script, the last run like it"]
+    assert describe_change(state, previous) == ["as fast as the last run like it (script)"]
 
 
-def test_a_run_that_accumulates_is_not_told_to() -> None:
-    history = History(replace(plan(2), work=Job(accumulate=4)))
+@pytest.mark.parametrize(
+    ("accumulate", "words"),
+    [
+        (1, "a larger batch or --accumulate syncs less often"),
+        (4, "a larger batch syncs less often"),
+    ],
+)
+def test_where_an_epoch_would_have_too_few_steps_no_batch_size_is_named(
+    accumulate: int, words: str
+) -> None:
+    history = History(replace(plan(2), work=Job(accumulate=accumulate)))
     state = history.training(40, sync=0.06, compute=0.03).done(0, 1).closed()
-    assert any(text.endswith("a larger batch syncs less often") for text in texts_of(judge(state)))
+    assert state.progress.begun
+    state.progress.begun = replace(state.progress.begun, steps_per_epoch=6)
+    found = judge(state)
+    assert any(text.endswith(words) for text in texts_of(found))
+    assert found.next_keys[0] == NextKey("n", "new run")
 
 
 def test_a_learning_rate_above_the_default_leads_back_to_it() -> None:
@@ -209,7 +226,7 @@ async def test_the_page_of_a_finished_run_shows_the_comparison() -> None:
         stage.screen.query_one(VerdictPanel)._find_previous = lambda: previous
         stage.session.finish(60, 1)
         await stage.ended(pilot)
-        await until(pilot, lambda: "vs baseline, the last run like it: test +4.7" in stage.text())
+        await until(pilot, lambda: "vs the last run like it (baseline): test +4.7" in stage.text())
         assert "q Quit  ? Help  n New run  C Compare" in stage.text().splitlines()[-1]
 
 

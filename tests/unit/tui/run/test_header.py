@@ -6,16 +6,16 @@ import pytest
 
 from remote.events import HostLost, SessionClosed
 from remote.run.state.phases import RunPhase
-from tests.kit.histories import History, plan, stepped
-from tests.kit.scripts import script, seen, started
+from tests.kit.histories import History, plan, said, stepped
+from tests.kit.scripts import line, script, seen, started
 from training.wire.host_events import Exited, Launched
 from tui.charts.chart_view import ChartView
 from tui.charts.drawing import make_drawing
 from tui.charts.heading import heading
 from tui.charts.kinds import KINDS
 from tui.run.components.header import script_notes
-from tui.run.components.header_figures import header_figures
-from tui.run.components.header_lines import phase_text
+from tui.run.components.header_figures import HeaderFigure, header_figures
+from tui.run.components.header_lines import figure_lines, phase_text
 from tui.run.components.phase_line import phase_line, phase_seconds
 
 
@@ -63,3 +63,24 @@ def test_a_script_without_a_total_is_told_how_to_have_progress() -> None:
         "rankboard sees steps, loss and waits, but no total of steps: print lines such as"
         ' "step 20/1000"'
     ]
+
+
+def test_a_roomy_header_says_of_how_many_steps_the_loss_of_a_silent_script_is_the_mean() -> None:
+    history = started(script(watch=True))
+    for step in range(1, 25):
+        for slot in history.plan.slots:
+            history.say(slot.host, seen(slot.rank, step, 1.0 / step, compute=0.1, sync=0.2))
+    figures = header_figures(history.state())
+
+    def labels(figures: list[HeaderFigure], width: int) -> str:
+        lines = figure_lines(figures, width, is_roomy=True, is_stale=False)
+        return lines[0].plain
+
+    assert labels(figures, 118).startswith("loss (20 steps)   samples/s")
+    assert labels(figures, 60).startswith("loss     samples/s"), "no figure goes for the words"
+    own_figures = header_figures(History(plan(2)).training(24).state())
+    assert labels(own_figures, 118).startswith("loss     test acc")
+    for slot in history.plan.slots:
+        history.say(slot.host, said(slot.rank, line(24, 0.5), "stdout"))
+    printed_figures = header_figures(history.state())
+    assert labels(printed_figures, 118).startswith("loss     samples/s"), "it is the printed one"

@@ -72,10 +72,14 @@ def test_a_replay_has_its_badge_and_no_eta() -> None:
     assert loud == ["▶ REPLAY 8x"], "what it did then looks like no badge of a live run"
     assert "REPLAY" not in live_title.plain
     length = RunLength(100, 1000)
-    text = progress_line(state, length, WIDTH, state.now, Severity.NEUTRAL, is_replay=True).plain
+    text = progress_line(state, length, WIDTH, state.now, Severity.NEUTRAL, note).plain
     assert "elapsed" in text
     assert "──" not in text, "the slider is its bar"
     assert "ETA" not in text
+    assert "step " in text
+    paused = ReplayNote("‖ REPLAY paused at step 9 of 1000", has_step=True)
+    text = progress_line(state, length, WIDTH, state.now, Severity.NEUTRAL, paused).plain
+    assert "step " not in text, "the badge says it"
 
 
 def inks(state: RunState, severity: Severity) -> set[str]:

@@ -13,11 +13,11 @@ import pytest
 from textual.pilot import Pilot
 
 from remote.record.loss_course import LossCourse
-from remote.study.folder import RunEnded, TrialOutcome
+from remote.study.folder import RunEnded, StudyCall, StudyFolder, TrialOutcome
 from remote.study.progress import StudyProgress
 from remote.study.results import compute_results
 from remote.study.study import Trial
-from remote.study.study_file import parse_study
+from remote.study.study_file import parse_study, read_bundled_studies
 from tests.kit.acted import ActedSession, until
 from tests.kit.acted_study import TEXT, acted_runner, finish, stopped
 from tests.kit.dashboard import asked
@@ -34,6 +34,7 @@ from tui.study.study_screen import (
     make_mean_curve,
 )
 from tui.study.verdict_text import name_cell
+from tui.study.whole_command import format_whole_command
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -286,6 +287,32 @@ async def test_a_roomy_screen_shows_times_values_and_the_runs_of_the_cell(tmp_pa
         assert stage.line("● s/iter of one run, joined from the lowest to the highest")
         assert stage.line("1  ", "✓ finished", "0.2")
         await pilot.press("q")
+
+
+async def test_if_a_quick_study_says_little_a_key_copies_the_command_of_the_whole_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study_screen, "guess_text", lambda _: "all runs still guess")
+    monkeypatch.setattr(study_screen, "format_whole_command", lambda *_: "rankboard study x")
+    stage = Stage(tmp_path)
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.make(pilot, by_method)
+        await until(pilot, lambda: bool(stage.line("▶ y copy the command of the whole study")))
+        assert stage.line("y Copy command", "? Help")
+        await pilot.press("y")
+        await until(pilot, lambda: stage.app.clipboard == "rankboard study x")
+        await pilot.press("q")
+
+
+def test_the_whole_command_has_the_options_of_the_quick_one(tmp_path: Path) -> None:
+    text = read_bundled_studies()["lenet-ring"]
+    study = parse_study("lenet-ring-quick", text, quick=True)
+    call = StudyCall(text, {"dataset": "digits"}, {"local": 4, "nodes": 2}, quick=True)
+    StudyFolder.of(tmp_path, study.name).keep(call)
+    command = "rankboard study lenet-ring --local 4 --num-hosts 2 --dataset digits --runs-dir"
+    assert format_whole_command(study, tmp_path) == f"{command} {tmp_path}"
+    assert not format_whole_command(replace(study, is_quick=False), tmp_path)
+    assert not format_whole_command(replace(study, name="of-a-file-quick"), tmp_path)
 
 
 async def test_a_study_of_which_all_runs_are_refused_says_why(tmp_path: Path) -> None:
