@@ -84,9 +84,7 @@ class LinePlot(Struct, frozen=True):
         if self.point_label:
             put_point_label(picture, self.point_label, x_axis, self.y_axis)
         put_peaks(picture, self.curves, x_axis, self.y_axis, self.unit)
-        main_curves = [
-            curve for curve in self.curves if not curve.faint and curve.colour != TEST
-        ]
+        main_curves = [curve for curve in self.curves if not curve.faint and curve.colour != TEST]
         if self.alarm is not None and main_curves:
             sign = palette.sign("slow")
             put_step_sign(picture, main_curves[-1], self.alarm, sign, ALARM_COLOUR, x_axis)
