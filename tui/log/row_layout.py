@@ -64,10 +64,21 @@ class RowLayout:
         return limits[piece], limits[piece + 1]
 
     def _piece_starts(self, text: str) -> list[int]:
+        """Return the first cell of each piece; a piece ends between words if that fills half of
+        its line."""
         # Each character takes one cell then, and nothing has to be measured.
-        if text.isascii():
-            return list(range(0, max(1, len(text)), self.width))
+        is_ascii = text.isascii()
         starts = [0]
-        for piece in chop_cells(text, self.width)[:-1]:
-            starts.append(starts[-1] + cell_len(piece))
-        return starts
+        begin = 0
+        while True:
+            if is_ascii:
+                piece = text[begin : begin + self.width]
+            else:
+                piece = next(iter(chop_cells(text[begin : begin + 2 * self.width], self.width)), "")
+            if begin + len(piece) >= len(text):
+                return starts
+            word_start = piece.rfind(" ") + 1
+            if word_start > len(piece) // 2:
+                piece = piece[:word_start]
+            begin += len(piece)
+            starts.append(starts[-1] + (len(piece) if is_ascii else cell_len(piece)))

@@ -322,6 +322,18 @@ async def test_long_lines_go_on_below() -> None:
         await until(pilot, lambda: app.shown()[0] == wide)
 
 
+def test_a_line_wraps_between_words_and_a_word_longer_than_the_line_within() -> None:
+    def split(text: str) -> list[str]:
+        layout = RowLayout(attrgetter("text"), 10)
+        layout.add([LogLine(0, 0.0, "node1", 0, "stdout", text)])
+        spans = [layout.span(text, piece) for piece in range(layout.height)]
+        return [text[begin:end] for begin, end in spans]
+
+    assert split("the run stops") == ["the run ", "stops"]
+    assert split("é run stops now") == ["é run ", "stops now"]
+    assert split("a" * 23) == ["a" * 10, "a" * 10, "aaa"]
+
+
 async def test_wrapping_leaves_the_reader_where_he_is() -> None:
     async with feed(size=(30, 8)) as (app, pilot):
         app.add(50, "word " * 20)
