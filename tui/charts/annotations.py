@@ -72,8 +72,11 @@ def _put_beside(
     text: str,
     colour: int,
     offsets: Sequence[int] = TEXT_OFFSETS,
-) -> None:
-    """Put a text as near to a cell as there is room that shows nothing, or else nowhere."""
+) -> bool:
+    """Put a text as near to a cell as there is room that shows nothing, or else nowhere.
+
+    Return True if there was room.
+    """
     rows, width = picture.dots.shape
     for start in (column + 2, column - len(text) - 1):
         if start < 0 or start + len(text) > width:
@@ -81,7 +84,8 @@ def _put_beside(
         for near_row in (row + offset for offset in offsets if 0 <= row + offset < rows):
             if picture.is_free(near_row, start - (near_row != row), start + len(text) + 1):
                 picture.put(near_row, start, text, colour)
-                return
+                return True
+    return False
 
 
 def put_step_sign(
@@ -116,15 +120,16 @@ def put_peak(
     unit: Unit,
     direction: int = 1,
 ) -> None:
-    """Put an arrow into a row where curves go above (1) or below (-1) the y axis, if they do."""
+    """Put an arrow into a row where curves go above (1) or below (-1) the y axis, if they do and
+    there is room for how far: an arrow alone says nothing."""
     peaks = [find_peak(curve, x_axis, y_axis, direction) for curve in curves]
     excess, x = max(peaks, default=NO_PEAK)
     if excess == -math.inf:
         return
     column = cell_at(x_axis.share_of(x), picture.dots.shape[1])
-    picture.put(row, column, palette.sign("peak" if direction > 0 else "dip"), MARK_COLOUR)
     text = f"{'max' if direction > 0 else 'min'} {format_value(direction * excess, unit)}"
-    _put_beside(picture, row, column, text, MARK_COLOUR, PEAK_TEXT_OFFSETS)
+    if _put_beside(picture, row, column, text, MARK_COLOUR, PEAK_TEXT_OFFSETS):
+        picture.put(row, column, palette.sign("peak" if direction > 0 else "dip"), MARK_COLOUR)
 
 
 def find_peak(curve: Curve, x_axis: Axis, y_axis: Axis, direction: int = 1) -> tuple[float, float]:

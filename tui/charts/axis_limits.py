@@ -10,6 +10,7 @@ import numpy as np
 
 from tui.charts.axis import HUGE, Axis
 from tui.charts.raster import Curve, Floats
+from tui.kit.inks import TEST
 
 PEAK_QUANTILES = (0.01, 0.99)
 """Where peaks are cut off, the limits lie at these quantiles of the values."""
@@ -129,4 +130,5 @@ def _visible_values(curve: Curve, log: bool, x_axis: Axis | None) -> Iterator[_V
         if log:
             fits &= values > 0
         if fits.any():
-            yield _VisibleValues(curve.x[fits], values[fits], bool(curve.signed))
+            is_complete = bool(curve.signed) or curve.colour == TEST
+            yield _VisibleValues(curve.x[fits], values[fits], is_complete)

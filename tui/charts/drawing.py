@@ -230,6 +230,8 @@ class _Drawer:
         self._view = view
         self._reader = LineReader(run, kind, view, curves)
         self._divergence_step = divergence_step(run) if kind.id == "loss" else None
+        self._has_best = divergence_step(run) is None
+        """Whether the best test is marked: of a run that diverged, none is worth it."""
 
     def make(self) -> Drawing:
         lines, hidden = self._reader.read_all()
@@ -414,7 +416,7 @@ class _Drawer:
 
     def _best_test(self) -> PointLabel | None:
         """Return the best test accuracy and its step, if there are several."""
-        if self._kind.id != "accuracy":
+        if self._kind.id != "accuracy" or not self._has_best:
             return None
         line = self._reader.read(self._kind.tests, -1)
         known = np.flatnonzero(np.isfinite(line.points.mean))
@@ -438,7 +440,8 @@ class _Drawer:
         best = known[values.argmax() if unit is Unit.SHARE else values.argmin()]
         last = int(known[-1])
         label = "test acc" if unit is Unit.SHARE else "test loss"
-        curve = Curve(label, TEST, line.x, mean, mean, mean, band=False, signed=(int(best),))
+        signed = (int(best),) if self._has_best else ()
+        curve = Curve(label, TEST, line.x, mean, mean, mean, band=False, signed=signed)
         return [self._with_value(curve, "test", float(mean[last]))]
 
     def _best_value(self, tests: list[Curve]) -> str:
@@ -446,7 +449,7 @@ class _Drawer:
         if not tests:
             return ""
         (test,) = tests
-        return self._format(float(test.mean[test.signed[0]]))
+        return self._format(float(test.mean[test.signed[0]])) if test.signed else ""
 
 
 def divergence_step(run: RunState) -> int | None:

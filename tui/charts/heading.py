@@ -18,7 +18,7 @@ from tui.charts.kinds import ChartKind
 from tui.charts.units import format_value
 from tui.charts.x_labels import NOTE_LETTER
 from tui.kit import palette
-from tui.kit.inks import LINE
+from tui.kit.inks import LINE, TEST
 
 MIN_COLUMNS_FOR_NAMES = 20
 """With fewer columns left, no names of curves follow the values at the cursor."""
@@ -279,11 +279,10 @@ def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
         if any(curve.band for curve in drawing.curves):
             parts += [(f"{palette.sign('band')} min to max", LINE)]
     for curve in drawing.curves:
+        if curve.colour == TEST:
+            parts += [(f"{curve.end_name} {curve.end_value}", curve.colour)]
         if curve.signed:
-            parts += [
-                (f"{curve.end_name} {curve.end_value}", curve.colour),
-                (f"{palette.sign('test')} best {drawing.best_test}", curve.colour),
-            ]
+            parts += [(f"{palette.sign('test')} best {drawing.best_test}", curve.colour)]
     while parts and _total_length(_spaced(parts)) > room:
         parts.pop(0)
     return _spaced(parts)

@@ -144,8 +144,10 @@ def _charts_of_other_series(run: RunState, kinds: Sequence[ChartKind]) -> list[C
 def _place_in_script(kind: ChartKind) -> int:
     if kind.id in FIRST_OF_SCRIPTS:
         return FIRST_OF_SCRIPTS.index(kind.id)
-    is_printed = kind.id.startswith(METRIC)
-    return len(FIRST_OF_SCRIPTS) + (0 if is_printed else 1)
+    if kind.id.startswith(METRIC):
+        return len(FIRST_OF_SCRIPTS)
+    # The samples of a second say again what the time of a step does.
+    return len(FIRST_OF_SCRIPTS) + (2 if kind.id == "throughput" else 1)
 
 
 def _for_script(kind: ChartKind, run: RunState) -> ChartKind:

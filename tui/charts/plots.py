@@ -26,6 +26,7 @@ from tui.charts.raster import ALARM_COLOUR, Curve, DotPicture
 from tui.charts.row_scale import RowScale
 from tui.charts.units import format_tick, format_value
 from tui.kit import palette
+from tui.kit.inks import TEST
 
 
 class LinePlot(Struct, frozen=True):
@@ -83,7 +84,7 @@ class LinePlot(Struct, frozen=True):
         if self.point_label:
             put_point_label(picture, self.point_label, x_axis, self.y_axis)
         put_peaks(picture, self.curves, x_axis, self.y_axis, self.unit)
-        main_curves = [curve for curve in self.curves if not (curve.faint or curve.signed)]
+        main_curves = [curve for curve in self.curves if not curve.faint and curve.colour != TEST]
         if self.alarm is not None and main_curves:
             sign = palette.sign("slow")
             put_step_sign(picture, main_curves[-1], self.alarm, sign, ALARM_COLOUR, x_axis)

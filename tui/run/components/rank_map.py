@@ -80,10 +80,13 @@ def over_time(ranks: Sequence[RankState], run: RunState, figure: str, width: int
 
 
 def lateness_scale() -> Content:
-    """Return what the shades stand for, times the median of all ranks, and the ink of slow ones."""
-    shades = [f"{palette.heat_sign(0)}alike"]
-    shades += [f"{palette.heat_sign(level)}{times:g}x" for level, times in enumerate(LATE, 1)]
-    slow = f"{palette.heat_sign(len(LATE))}slow"
+    """Return what the shades stand for, times the median of all ranks, and the ink of slow ones.
+
+    There is no room for all: the shades between the second and the last one lie between both.
+    """
+    shades = [f"{palette.heat_sign(0)} alike"]
+    shades += [f"{palette.heat_sign(level)} {LATE[level - 1]:g}x" for level in (1, len(LATE))]
+    slow = f"{palette.heat_sign(len(LATE))} slow"
     return Content.assemble(f"busy {' '.join(shades)} ", (slow, "$text-error"))
 
 

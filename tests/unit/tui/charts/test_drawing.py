@@ -295,6 +295,22 @@ def test_a_loss_that_diverged_is_drawn_from_its_first_step_with_a_sign_where_it_
     assert draw(with_losses([2.0] * 60), view=ChartView()).options.alarm is None
 
 
+def test_of_a_run_that_diverged_no_test_is_called_the_best() -> None:
+    for size, has_best in ((1e-4, True), (1.0, False)):
+        later_losses = (size * (7_000 + 3_000 * (step % 2)) for step in range(60))
+        state = with_losses([2.3, 2.4, *later_losses], ranks=2)
+        for epoch, accuracy in enumerate((0.2, 0.3, 0.1), 1):
+            tested = Evaluated(0, epoch, 20 * epoch, 5.0, accuracy, 100, 1.0)
+            apply_record(state, Record(0, 0, 10**5 + epoch, START + 40 + epoch, tested))
+        for kind in (LOSS, ACCURACY):
+            drawn = draw(state, kind, ChartView())
+            title = "".join(part for part, _ in values.heading(drawn, kind, ChartView(), 80))
+            assert "test " in title
+            assert ("best" in title) == has_best
+            assert ("◆" in cells(state, kind)) == has_best
+            assert has_best or "best" not in cells(state, kind)
+
+
 def test_a_title_says_how_far_a_value_is_from_that_of_the_pinned_run() -> None:
     half = with_losses([2.0] * 60)
     for losses, text in (([1.0] * 60, "(-50%)"), ([3.0] * 60, "(+50%)"), ([2.0] * 60, "(+0%)")):
@@ -334,7 +350,7 @@ def test_once_a_run_is_warm_the_axis_of_the_accuracy_is_that_of_the_later_steps(
     assert frame.y_axis
     assert 80 < frame.y_axis.low <= 88
     assert 98 <= frame.y_axis.high <= 100
-    assert "▼" in cells(state, ACCURACY), "the first steps are marked"
+    assert "▼" not in cells(state, ACCURACY), "there is no room for the value of the first steps"
 
 
 def test_only_noisy_losses_are_smoothed_and_never_a_rate_or_memory() -> None:

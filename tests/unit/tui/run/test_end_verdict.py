@@ -269,6 +269,23 @@ async def test_n_on_a_diverged_run_opens_the_form_at_a_lower_learning_rate() -> 
         assert table.draft.texts["lr"] == "0.01"
 
 
+async def test_n_on_a_run_that_was_bound_by_sync_opens_the_form_at_a_larger_batch() -> None:
+    stage = Stage(1, 2)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        await stage.train(pilot, 1)
+        for step in range(2, 41):
+            for rank in range(2):
+                stage.session.say(0, stepped(rank, step, sync=0.08, compute=0.01))
+        stage.session.finish(40, 1)
+        await stage.ended(pilot)
+        await until(pilot, lambda: "▶ n new run with batch size 128 (now 64)" in stage.text())
+        await pilot.press("n")
+        await until(pilot, lambda: isinstance(stage.app.screen, LaunchScreen))
+        table = stage.app.screen.query_one(FormTable)
+        await until(pilot, lambda: table.form_rows[table.cursor].name == "batch_size")
+        assert table.draft.texts["batch_size"] == "128"
+
+
 async def test_the_log_of_a_failed_run_is_that_of_the_rank_to_blame() -> None:
     stage = Stage()
     async with stage.training(size=(120, 40)) as pilot:

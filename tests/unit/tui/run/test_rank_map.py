@@ -101,7 +101,7 @@ async def test_ranks_that_are_alike_leave_their_place_to_a_chart_and_their_key_s
         await pilot.press(str(map_panel.number))
         await until(pilot, lambda: "all alike: no rank has held up the others" in stage.text())
         stage.session.steps(61, 120, late=1)
-        await until(pilot, lambda: "alike ▒1.1x ▓1.25x █2x █slow" in stage.text())
+        await until(pilot, lambda: "alike ▒ 1.1x █ 2x █ slow" in stage.text())
         assert map_panel.display
 
 
