@@ -357,6 +357,8 @@ def replay(plan: Plan, records: Iterable[Record]) -> RunState:
 
 
 _PLAIN = (int, float, str, Enum)
+_LEFT_OUT = ("plan", "policy", "_limits", "limits", "_medians", "_means", "_loss", "_spent")
+"""Fields that are no part of a state: settings, and what is computed from the others."""
 
 
 def differences(live: object, again: object, name: str = "the state") -> list[tuple[str, Any, Any]]:
@@ -382,7 +384,7 @@ def differences(live: object, again: object, name: str = "the state") -> list[tu
         return [
             d
             for key in names
-            if key not in ("plan", "policy", "_limits", "limits")
+            if key not in _LEFT_OUT
             for d in differences(getattr(live, key), getattr(again, key), f"{name}.{key}")
         ]
     return [] if live == again or repr(live) == repr(again) else [(name, live, again)]

@@ -35,6 +35,8 @@ class VerdictPanel(VerticalScroll):
         """`find_previous` returns the last run with the same settings, after a while."""
         super().__init__()
         self.verdict = RunVerdict()
+        # Made here: the run may be drawn before the panel is composed.
+        self._strip = VerdictStrip()
         self._find_previous = find_previous
         self._previous: Entry | None = None
         self._has_asked = False
@@ -46,7 +48,7 @@ class VerdictPanel(VerticalScroll):
         self._open: list[Alert] = []
 
     def compose(self) -> ComposeResult:
-        yield VerdictStrip()
+        yield self._strip
 
     def _ask_for_previous(self) -> None:
         self._has_asked = True
@@ -84,7 +86,7 @@ class VerdictPanel(VerticalScroll):
     def _take(self, verdict: RunVerdict) -> None:
         self.verdict = verdict
         self.display = bool(verdict.title)
-        self.query_one(VerdictStrip).show(*verdict[:4])
+        self._strip.show(*verdict[:4])
 
     def hide_alerts(self) -> None:
         """Show the present alerts no longer, or what else keeps the hosts busy."""
