@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -25,6 +26,8 @@ from tui.run.components.header_figures import HeaderFigure
 
 GAP = "  "
 NO_PROBLEMS = "no problems"
+MIN_TESTS = 8
+"""Tests from which on it is told that the best one is long ago."""
 LEARNING_WORDS = {
     FlawKind.DIVERGED: "diverged",
     FlawKind.LEARNED_NOTHING: "nothing learned so far",
@@ -109,7 +112,7 @@ def title_line(
     ends = [("", "", name) for name in names]
     if _is_well(run, severity):
         flaw_text = _describe_flaw(run)
-        state = (flaw_text, "$text-warning") if flaw_text else (NO_PROBLEMS, DIM)
+        state = (flaw_text, "$text-warning") if flaw_text else (_describe_learning(run), DIM)
         state_ends = [(*state, f"   {name}") for name in names]
         # What is wrong matters more than a name, which matters more than that nothing is.
         ends = (
@@ -124,6 +127,17 @@ def title_line(
     return Content.assemble(*badges, " ", work_text, (state_text, state_ink), (name, DIM)).truncate(
         width
     )
+
+
+def _describe_learning(run: RunState) -> str:
+    """Return that the test loss is no better than in the first half of all tests, if that is so;
+    else that there are no problems."""
+    tests = [test for test in run.progress.evaluations if math.isfinite(test.loss)]
+    if len(tests) >= MIN_TESTS:
+        best_place = min(range(len(tests)), key=lambda place: tests[place].loss)
+        if best_place < len(tests) // 2:
+            return f"test loss no better since epoch {tests[best_place].epoch}"
+    return NO_PROBLEMS
 
 
 def _describe_flaw(run: RunState) -> str:

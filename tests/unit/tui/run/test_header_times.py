@@ -113,6 +113,23 @@ def test_a_healthy_run_says_that_there_is_nothing_to_do() -> None:
     assert "baseline" in title_line(state, NO_REPLAY, "baseline", 60, Severity.NEUTRAL).plain
 
 
+@pytest.mark.parametrize(
+    ("losses", "said"),
+    [
+        ([0.5, 0.3, *[0.31] * 8], "test loss no better since epoch 2"),
+        ([0.5, 0.3, 0.31, 0.31], "no problems"),
+        ([0.5, *[0.31] * 8, 0.3], "no problems"),
+    ],
+)
+def test_a_run_that_learns_no_more_says_since_when(losses: list[float], said: str) -> None:
+    history = History(plan(1)).training(total=1000)
+    for step in range(1, 90):
+        history.rank(0, stepped(0, step))
+    for epoch, loss in enumerate(losses, 1):
+        history.rank(0, Evaluated(0, epoch, 8 * epoch, loss, 0.9, 360, 0.1))
+    assert said in title_line(history.state(), NO_REPLAY, "a", WIDTH, Severity.NEUTRAL).plain
+
+
 def test_a_run_that_overfits_is_not_called_well() -> None:
     history = History(plan(1)).training(total=1000)
     for step in range(1, 90):
