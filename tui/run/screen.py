@@ -152,8 +152,9 @@ class RunScreen(ChartActions):
             replay_note = NO_REPLAY
             if self._slider:
                 replay = self._slider.replay
-                has_step = not replay.is_playing and run.step > 0
-                replay_note = ReplayNote(describe_replay(replay), describe_end(replay), has_step)
+                badge = describe_replay(replay)
+                has_step = bool(badge) and not replay.is_playing and run.step > 0
+                replay_note = ReplayNote(badge, describe_end(replay), has_step)
             self._body.set_class(bool(replay_note.badge), "-past")
             self._start.show_run(run)
             self._warn(self._verdict.show(run, self._verdict_keys(), self._body.notes))
