@@ -88,6 +88,13 @@ def state(folder: Path) -> Iterator[RunState]:
     tape.close()
 
 
+def read_state(folder: Path) -> RunState:
+    """The state of a recorded run at its end."""
+    tape = preview_tape(folder, load_plan(folder))
+    tape.close()
+    return tape.state
+
+
 def read_header(state: RunState) -> Facts:
     return {figure.label: figure.value for figure in header_figures(state)}
 
@@ -156,10 +163,9 @@ def test_the_time_of_a_step_is_one_number(folder: Path, state: RunState) -> None
 def test_a_test_accuracy_has_the_same_decimals_everywhere(tmp_path: Path) -> None:
     folder = recorded(tmp_path, job())
     figures = read_figures(folder)
-    tape = preview_tape(folder, load_plan(folder))
-    tape.close()
+    state = read_state(folder)
     places = {
-        "header": read_header(tape.state)["test acc"],
+        "header": read_header(state)["test acc"],
         "home": read_home(folder)["test acc"],
         "runs": read_runs(folder)["accuracy"],
         "compare": read_comparison(folder)["test accuracy"],
@@ -182,37 +188,34 @@ def test_a_loss_that_is_no_number_is_one_everywhere(tmp_path: Path) -> None:
     for rank in range(2):
         history.rank(rank, replace(stepped(rank, 31), loss=math.nan if rank else 0.5))
     folder = recorded(tmp_path, history.done(0, 1).ended())
-    tape = preview_tape(folder, load_plan(folder))
-    tape.close()
+    state = read_state(folder)
     places = {
-        "header": read_header(tape.state)["loss"],
+        "header": read_header(state)["loss"],
         "home": read_home(folder)["loss"],
         "runs": read_runs(folder)["loss"],
         "compare": read_comparison(folder)["training loss"],
-        "outcome": read_outcome(tape.state)["loss"],
+        "outcome": read_outcome(state)["loss"],
     }
     assert set(places.values()) == {"nan"}, places
 
 
 def test_samples_per_second_are_one_number(tmp_path: Path) -> None:
     folder = recorded(tmp_path, job())
-    tape = preview_tape(folder, load_plan(folder))
-    tape.close()
+    state = read_state(folder)
     places = {
-        "header": read_header(tape.state)["samples/s"],
+        "header": read_header(state)["samples/s"],
         "compare": read_comparison(folder)["samples/s"],
-        "chart": read_heading(tape.state, "throughput"),
+        "chart": read_heading(state, "throughput"),
     }
     assert len(set(places.values())) == 1, places
 
 
 def test_an_ended_run_says_what_it_sent_as_its_ranks_do(tmp_path: Path) -> None:
     folder = recorded(tmp_path, job())
-    tape = preview_tape(folder, load_plan(folder))
-    tape.close()
-    rates = [rank.timing.warm.bytes_per_second for rank in tape.state.ranks]
-    assert tape.state.means.bytes_per_second == pytest.approx(sum(rates))
-    assert read_header(tape.state)["sent/s"] != "-"
+    state = read_state(folder)
+    rates = [rank.timing.warm.bytes_per_second for rank in state.ranks]
+    assert state.means.bytes_per_second == pytest.approx(sum(rates))
+    assert read_header(state)["sent/s"] != "-"
 
 
 def test_above_a_live_chart_stand_the_figures_of_the_header_though_its_curves_are_older() -> None:
