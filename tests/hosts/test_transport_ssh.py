@@ -348,7 +348,8 @@ def test_unknown_host_key_behind_a_proxy(
 
 def test_proxy_command_that_fails(refusal: Callable[..., str]) -> None:
     text = refusal(proxy_command="echo no way to %h >&2; false", timeout=1.0)
-    assert text.endswith("hung up before the login; its proxy_command says: no way to 127.0.0.1")
+    # A loaded machine may run out of time during the last attempt and say so after this.
+    assert "hung up before the login; its proxy_command says: no way to 127.0.0.1" in text
 
 
 def test_proxy_command_that_fails_and_then_hangs(
