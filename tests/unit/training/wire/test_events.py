@@ -29,7 +29,7 @@ from training.wire.events import (
     to_object,
 )
 from training.wire.events import expand as expand_by_host
-from training.wire.format import FORMAT
+from training.wire.format import FORMAT, READABLE_TEXT
 from training.wire.host_events import (
     AgentEnded,
     Connected,
@@ -167,7 +167,7 @@ def test_the_first_record_of_a_writer_names_the_format_of_all() -> None:
     ):
         assert decode(line) is None
         assert other_format(load(line)) == number
-        assert fault(line) == f"exited: it is in format {number}, not {FORMAT}"
+        assert fault(line) == f"exited: it is in format {number}, not {READABLE_TEXT}"
     assert other_format(load(second)) is None
 
 
