@@ -133,7 +133,7 @@ def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -
 def test_an_overview_leaves_out_steps_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LARGE", 0), ("STEPS", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
+    for name, value in (("LARGE", 0), ("LINES", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
         monkeypatch.setattr(tape, name, value)
     made = history(600)
     folder = recorded(tmp_path, made)
@@ -166,7 +166,7 @@ def test_an_overview_goes_on_with_what_comes(tmp_path: Path) -> None:
 def test_an_overview_has_what_a_rank_tells_in_one_line_with_its_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LARGE", 0), ("STEPS", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
+    for name, value in (("LARGE", 0), ("LINES", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
         monkeypatch.setattr(tape, name, value)
     made = History(plan(2)).training(0, 600)
     for step in range(1, 601):
@@ -185,7 +185,7 @@ def test_an_overview_has_what_a_rank_tells_in_one_line_with_its_steps(
 def test_an_overview_takes_few_samples_of_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LARGE", 0), ("STEPS", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
+    for name, value in (("LARGE", 0), ("LINES", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
         monkeypatch.setattr(tape, name, value)
     made = History(plan(2)).training(0, 600, device="cuda:0")
     for step in range(1, 601):
