@@ -137,8 +137,9 @@ def _columns_of(rows: Sequence[bytes]) -> StepColumns:
 
 def _check(columns: StepColumns) -> None:
     """Raises: ValueError, if a number is out of bounds."""
-    floats = [("time", SECONDS, columns.times), *zip(FLOATS, _BOUNDS, columns.floats, strict=True)]
-    for name, bounds, column in floats:
+    for name, bounds, column in zip(
+        ("time", *FLOATS), (SECONDS, *_BOUNDS), (columns.times, *columns.floats), strict=True
+    ):
         # The sum is NaN if any number is, which the least and the greatest may hide.
         for number in (min(column), max(column), sum(column) / len(column)) if bounds else ():
             require(name, number, *bounds)
