@@ -155,7 +155,11 @@ def _check(columns: StepColumns) -> None:
 def pack_rows(rows: Sequence[bytes]) -> StepBlock:
     """Return the block of rows of one rank, at most `MOST_STEPS`. Raises: ValueError, if a number
     of any row is out of bounds."""
-    columns = _columns_of(rows)
+    return pack_columns(_columns_of(rows))
+
+
+def pack_columns(columns: StepColumns) -> StepBlock:
+    """Return the block of columns of at most `MOST_STEPS` steps, which are within bounds."""
     floats = array("f")
     rests = _find_rests(columns.floats)
     for place, float_column in enumerate(columns.floats):
@@ -167,7 +171,7 @@ def pack_rows(rows: Sequence[bytes]) -> StepBlock:
         integers.extend(map(sub, column[1:], column))
     newest_step = columns.integers[INTEGERS.index("step")][-1]
     packed = _deflate(floats.tobytes(), integers.tobytes())
-    return StepBlock(columns.rank, newest_step, len(rows), packed)
+    return StepBlock(columns.rank, newest_step, len(columns.times), packed)
 
 
 def _deflate(floats: bytes, integers: bytes) -> str:
