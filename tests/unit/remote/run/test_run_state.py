@@ -183,6 +183,15 @@ def test_records_dropped_from_a_journal_may_have_held_the_end() -> None:
     assert "records 4 to 9 were dropped" in state.log.notes[0].text
 
 
+def test_dropped_text_is_told_once_and_hides_no_end() -> None:
+    gone = [RecordsDropped(4, 9, text_only=True), RecordsDropped(11, 19, text_only=True)]
+    state = History(plan(1)).training(steps=3).rank(0, *gone, Exited(0, 0)).closed()
+    assert state.verdict is Verdict.FAILED, "its rank has ended without a word"
+    notes = [note.text for note in state.log.notes if "dropped" in note.text]
+    assert len(notes) == 1
+    assert "from record 4 on" in notes[0]
+
+
 def test_what_is_told_again_after_records_were_dropped_changes_nothing() -> None:
     history = History(plan(1, slots=2)).training(steps=3).rank(0, Exited(0, 3))
     known = history.state()
