@@ -67,10 +67,10 @@ class StepColumns(NamedTuple):
 
 
 class _Packed(Event):
-    """Base of an event that is unpacked once, when it is decoded."""
+    """Base of an event that is unpacked once: a dataclass has no slots but those of its fields."""
 
-    __slots__ = ("unpacked",)
-    unpacked: StepColumns
+    __slots__ = ("_columns",)
+    _columns: StepColumns
 
 
 @immutable
@@ -92,7 +92,14 @@ class StepBlock(_Packed):
         """Raises: ValueError."""
         # Not by super(), which does not know the class that a dataclass with slots becomes.
         Event.validate(self)
-        self.unpacked = _unpack(self)
+        self.unpack()
+
+    def unpack(self) -> StepColumns:
+        """Return the columns, which are unpacked once. Raises: ValueError, if they are damaged, or
+        a number is out of bounds."""
+        if not hasattr(self, "_columns"):
+            self._columns = _unpack(self)
+        return self._columns
 
 
 # Rows ---------------------------------------------------------------------------------------------

@@ -62,6 +62,7 @@ from training.wire.host_events import (
     Spawned,
 )
 from training.wire.rank_events import Entered, Epoch, Evaluated, Started, StepFinished
+from training.wire.step_block import StepBlock
 from tui.run import outcome
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
@@ -649,7 +650,8 @@ def test_a_record_that_fits_nothing_changes_nothing_and_raises_nothing() -> None
     }
     state = RunState(plan())
     for _ in range(3_000):
-        cls = dice.choice(EVENTS)
+        # A block that holds other numbers than steps may have is no record: it is not decoded.
+        cls = dice.choice([event for event in EVENTS if event is not StepBlock])
         event = cls(
             **{field.name: dice.choice(values.get(str(field.type), ((),))) for field in fields(cls)}
         )
