@@ -26,7 +26,7 @@ class OtherFormat(PlanError):
             f"in format {format_number}" if format_number else "before formats had numbers"
         )
         super().__init__(
-            f"{run_name}: recorded {format_text}, but this version of rankboard reads formats "
+            f"{run_name}: recorded {format_text}, but this version of rankboard reads format "
             f"{READABLE_TEXT}; use the version that recorded it"
         )
         self.number = format_number

@@ -43,8 +43,8 @@ from tui.commands.stop import stop
 
 NAME = "20261119-a-run"
 HOSTS = (Host("node1", "127.0.0.1"),)
-NEWER = f"in format 3, but this version of rankboard reads formats {READABLE_TEXT}"
-OLDER = f"before formats had numbers, but this version of rankboard reads formats {READABLE_TEXT}"
+NEWER = f"in format 3, but this version of rankboard reads format {READABLE_TEXT}"
+OLDER = f"before formats had numbers, but this version of rankboard reads format {READABLE_TEXT}"
 ADVICE = "use the version that recorded it"
 
 

@@ -128,7 +128,7 @@ def expand(record: Record, parse: ParseReport = parse_report) -> Sequence[Record
 
 
 def _split_block(record: Record, block: StepBlock) -> list[Record]:
-    columns = block.unpacked
+    columns = block.unpack()
     return [
         Record(record.host, record.attempt, record.seq, min(time, record.time), step)
         for time, step in zip(columns.times, columns.make_steps(), strict=True)

@@ -13,7 +13,7 @@ a word or a command that changes its meaning. It stays for what another version 
 new event, a new key with a default, a new member of an enum, such as a phase."""
 READABLE = (1, FORMAT)
 """The formats that this version reads. In format 1, each step was text of its own."""
-READABLE_TEXT = " and ".join(map(str, READABLE))
+READABLE_TEXT = " or ".join(map(str, READABLE))
 
 
 def format_of(data: Mapping[str, Any]) -> int:

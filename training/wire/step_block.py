@@ -31,7 +31,7 @@ _row = Struct(f"<q{1 + len(FLOATS)}d{len(INTEGERS)}q")
 _floats_of = attrgetter(*FLOATS)
 _integers_of = attrgetter(*INTEGERS)
 _NUM_INTEGERS = 1 + len(INTEGERS)
-"""Columns of integers in a block: the first one is the time, in microseconds since its start."""
+"""Columns of integers in a block: the first one is the time, in microseconds since 1970."""
 _COMPUTE = FLOATS.index("compute")
 """Of this column a block has what the others do not tell: nothing, where `compute` is the rest."""
 _FLOAT_BYTES = 4
@@ -67,10 +67,10 @@ class StepColumns(NamedTuple):
 
 
 class _Packed(Event):
-    """Base of an event that is unpacked once, when it is decoded."""
+    """Base of an event that is unpacked once: a dataclass has no slots but those of its fields."""
 
-    __slots__ = ("unpacked",)
-    unpacked: StepColumns
+    __slots__ = ("_columns",)
+    _columns: StepColumns
 
 
 @immutable
@@ -78,15 +78,13 @@ class StepBlock(_Packed):
     """Steps of a rank, one after the other, as packed columns."""
 
     wire_name = "steps"
-    bounds: ClassVar[Bounds] = {"step": COUNT, "count": (1, MOST_STEPS), "began": SECONDS}
+    bounds: ClassVar[Bounds] = {"step": COUNT, "count": (1, MOST_STEPS)}
 
     rank: int
     step: int
     """The number of the last step."""
     count: int
     """How many steps it has."""
-    began: float
-    """The time of the first step by the clock of its rank, in seconds since 1970."""
     columns: str
     """The columns, packed and in base64."""
 
@@ -94,7 +92,14 @@ class StepBlock(_Packed):
         """Raises: ValueError."""
         # Not by super(), which does not know the class that a dataclass with slots becomes.
         Event.validate(self)
-        self.unpacked = _unpack(self)
+        self.unpack()
+
+    def unpack(self) -> StepColumns:
+        """Return the columns, which are unpacked once. Raises: ValueError, if they are damaged, or
+        a number is out of bounds."""
+        if not hasattr(self, "_columns"):
+            self._columns = _unpack(self)
+        return self._columns
 
 
 # Rows ---------------------------------------------------------------------------------------------
@@ -137,11 +142,14 @@ def _columns_of(rows: Sequence[bytes]) -> StepColumns:
 
 def _check(columns: StepColumns) -> None:
     """Raises: ValueError, if a number is out of bounds."""
-    floats = [("time", SECONDS, columns.times), *zip(FLOATS, _BOUNDS, columns.floats, strict=True)]
-    for name, bounds, column in floats:
-        # The sum is NaN if any number is, which the least and the greatest may hide.
-        for number in (min(column), max(column), sum(column) / len(column)) if bounds else ():
-            require(name, number, *bounds)
+    for name, bounds, column in zip(
+        ("time", *FLOATS), (SECONDS, *_BOUNDS), (columns.times, *columns.floats), strict=True
+    ):
+        if bounds is not None:
+            require(name, min(column), *bounds)
+            require(name, max(column), *bounds)
+            # It is NaN if any number is, which the least and the greatest may hide.
+            require(name, sum(column) / len(column), *bounds)
     for name, integers in zip(INTEGERS, columns.integers, strict=True):
         most = 1 if name == "loss_known" else COUNT[1]
         require(name, min(integers), 0, most)
@@ -154,20 +162,23 @@ def _check(columns: StepColumns) -> None:
 def pack_rows(rows: Sequence[bytes]) -> StepBlock:
     """Return the block of rows of one rank, at most `MOST_STEPS`. Raises: ValueError, if a number
     of any row is out of bounds."""
-    columns = _columns_of(rows)
-    began = columns.times[0]
+    return pack_columns(_columns_of(rows))
+
+
+def pack_columns(columns: StepColumns) -> StepBlock:
+    """Return the block of columns of at most `MOST_STEPS` steps, which are within bounds."""
     floats = array("f")
     rests = _find_rests(columns.floats)
     for place, float_column in enumerate(columns.floats):
         floats.extend(map(sub, float_column, rests) if place == _COMPUTE else float_column)
-    microseconds = [round((time - began) * 1e6) for time in columns.times]
+    microseconds = [round(time * 1e6) for time in columns.times]
     integers = array("q")
     for column in (microseconds, *columns.integers):
         integers.append(column[0])
         integers.extend(map(sub, column[1:], column))
     newest_step = columns.integers[INTEGERS.index("step")][-1]
     packed = _deflate(floats.tobytes(), integers.tobytes())
-    return StepBlock(columns.rank, newest_step, len(rows), began, packed)
+    return StepBlock(columns.rank, newest_step, len(columns.times), packed)
 
 
 def _deflate(floats: bytes, integers: bytes) -> str:
@@ -194,7 +205,7 @@ def _unpack(block: StepBlock) -> StepColumns:
     floats[_COMPUTE] = array("f", map(add, floats[_COMPUTE], _find_rests(floats)))
     differences = _cut(array("q", _join(planes[floats_size:], _INTEGER_BYTES)), count)
     microseconds, *integers = (list(accumulate(column)) for column in differences)
-    times = [block.began + microsecond / 1e6 for microsecond in microseconds]
+    times = [microsecond / 1e6 for microsecond in microseconds]
     columns = StepColumns(block.rank, times, floats, integers)
     _check(columns)
     return columns

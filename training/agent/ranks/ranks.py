@@ -88,9 +88,9 @@ class RankProcesses:
     the agent's loop to call.
 
     Ranks that take hundreds of steps a second would wake everybody up to the dashboard as often. So
-    after a turn of reading, their pipes gather for `gather` seconds; for up to `LONGEST_GATHER`, if
-    they make more than a `FEW_STEPS`. They are looked at again at `listen_at`, and read if that time
-    is over, or if one of them fills, as then its rank would have to wait.
+    after a turn of reading, their pipes gather for `gather` seconds, or if they make more than
+    `FEW_STEPS`, until a block is full, up to `LONGEST_GATHER`. At `listen_at` they are looked at
+    again: one that fills is read before that, as its rank would have to wait.
     """
 
     def __init__(
