@@ -20,12 +20,11 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -84,7 +83,7 @@ class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def freeze(state: RunState, expand: Expand) -> bytes:
     """Return a state and what expands the next records as bytes. The plan is not part of them."""
     buffer = io.BytesIO()
-    _Pickler(buffer, pickle.HIGHEST_PROTOCOL).dump((state, expand))
+    _Pickler(buffer).dump((state, expand))
     return buffer.getvalue()
 
 
@@ -119,10 +118,12 @@ class _Pickler(pickle.Pickler):
     """Leaves out the plan: that of a command that returns to the run may have another policy, and
     other ways to the hosts."""
 
-    dispatch_table: ClassVar[Any] = copyreg.dispatch_table | {
-        Plan: lambda _: (_plan, ()),
-        Policy: lambda _: (_policy, ()),
-    }
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self.dispatch_table = copyreg.dispatch_table | {
+            Plan: lambda _: (_plan, ()),
+            Policy: lambda _: (_policy, ()),
+        }
 
 
 class _Unpickler(pickle.Unpickler):

@@ -12,9 +12,14 @@ from typing import NamedTuple
 
 from remote.plan.plan import Plan
 from remote.record import snapshots
-from remote.record.events_file import EventsReader, compile_scan, compile_scan_for_others, select_lines
-from remote.run.apply import apply_record
+from remote.record.events_file import (
+    EventsReader,
+    compile_scan,
+    compile_scan_for_others,
+    select_lines,
+)
 from remote.record.snapshots import RunMoment
+from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from training.wire.events import Record

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from remote.events import expand
 from remote.plan.plan import Plan
-from remote.record import tape
+from remote.record import snapshots, tape
 from remote.record.events_file import RunFolderError
 from remote.record.loss_course import read_loss_course, read_loss_points
 from remote.record.tape import Tape
@@ -231,7 +230,8 @@ def test_the_points_of_the_loss_have_their_steps_and_all_tests(tmp_path: Path) -
 def test_copies_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tape, "APART", 4_000)
     made = history(200)
-    monkeypatch.setattr(tape, "MEMORY", most := 5 * len(pickle.dumps(made.state())))
+    size = len(snapshots.compress(snapshots.freeze(made.state(), expand)))
+    monkeypatch.setattr(tape, "MEMORY", most := 5 * size)
     played = Tape(recorded(tmp_path, made), made.plan)
     played.advance(END, 10**6)
     assert 1 <= len(played._copies) < 20
