@@ -307,14 +307,21 @@ def read_records(
 
 
 def follow_records(
-    folder: Path, hosts: int, remark: Remark | None = None, expand: Expand = expand
+    folder: Path,
+    hosts: int,
+    remark: Remark | None = None,
+    expand: Expand = expand,
+    *,
+    start: int = 0,
 ) -> Iterator[Record]:
     """Yield what `read_records` does, and what a launcher adds to it as long as it records the run.
+    `start`: the bytes of the record that are left out.
 
     Raises: OtherFormat; RunFolderError.
     """
     is_over = False
     with closing(EventsReader(folder, hosts, expand)) as reader:
+        reader.seek(start)
         while not is_over:
             is_over = not launcher(folder)  # asked before the read, so as to miss no last record
             yield from reader
