@@ -27,7 +27,14 @@ from training.wire.records import (
     other_format,
     point_in_time,
 )
-from training.wire.step_block import STEP_ROW, StepBlock, decode_row, encode_row, read_row
+from training.wire.step_block import (
+    ROW_BYTES,
+    STEP_ROW,
+    StepBlock,
+    decode_rows,
+    encode_row,
+    read_row,
+)
 from training.writing import write_all
 
 __all__ = ["FIRST", "SESSION", "Event", "Record", "other_format"]
@@ -80,8 +87,8 @@ def parse_report(line: str, load: Load = load) -> Report | None:
 
 
 def _parse_row(text: str) -> Report | None:
-    row = decode_row(text)
-    if row is None:
+    row = decode_rows(text)
+    if row is None or len(row) != ROW_BYTES:
         return None
     try:
         return read_row(row)

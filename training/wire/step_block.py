@@ -27,7 +27,10 @@ INTEGERS = ("epoch", "step", "samples", "correct", "bytes_sent", "staleness", "l
 MOST_STEPS = 4096
 """Steps of a block, at the most."""
 
-_row = Struct(f"<q{1 + len(FLOATS)}d{len(INTEGERS)}q")
+_row = Struct(f"<i{1 + len(FLOATS)}d{len(INTEGERS) - 1}q?")
+ROW_BYTES = _row.size
+ROW_CHARACTERS = ROW_BYTES // 3 * 4
+"""Of a row as text: its bytes are a multiple of 3, so that rows can be decoded together."""
 _floats_of = attrgetter(*FLOATS)
 _integers_of = attrgetter(*INTEGERS)
 _NUM_INTEGERS = 1 + len(INTEGERS)
@@ -111,30 +114,33 @@ def encode_row(step: StepFinished, time: float) -> str:
     return b2a_base64(row, newline=False).decode()
 
 
-def decode_row(text: str) -> bytes | None:
-    """Return the row of this text; None if it is none."""
+def decode_rows(text: str) -> bytes | None:
+    """Return the rows in a text, one behind the other as in the text; None if it is no rows."""
     try:
-        row = a2b_base64(text)
+        rows = a2b_base64(text)
     except ValueError:
         return None
-    return row if len(row) == _row.size else None
+    # Both: characters that are not base64 are passed over.
+    is_whole = len(text) % ROW_CHARACTERS == 0 and len(rows) * 4 == len(text) * 3
+    return rows if rows and is_whole else None
 
 
 def rank_of_row(row: bytes) -> int:
     """Return the rank that has reported a row."""
-    return int.from_bytes(row[:8], "little", signed=True)
+    return int.from_bytes(row[:4], "little", signed=True)
 
 
 def read_row(row: bytes) -> tuple[StepFinished, float]:
     """Return the step of a row, and its time. Raises: ValueError, if a number is out of bounds."""
-    columns = _columns_of([row])
+    columns = _columns_of(row)
     (step,) = columns.make_steps()
     return step, columns.times[0]
 
 
-def _columns_of(rows: Sequence[bytes]) -> StepColumns:
-    """Raises: ValueError, if a number is out of bounds."""
-    ranks, times, *columns = zip(*_row.iter_unpack(b"".join(rows)), strict=True)
+def _columns_of(rows: bytes) -> StepColumns:
+    """Raises: ValueError, if a number is out of bounds, or the rows are of several ranks."""
+    ranks, times, *columns = zip(*_row.iter_unpack(rows), strict=True)
+    require("rank", max(ranks), ranks[0], min(ranks))
     step_columns = StepColumns(ranks[0], times, columns[: len(FLOATS)], columns[len(FLOATS) :])
     _check(step_columns)
     return step_columns
@@ -159,9 +165,9 @@ def _check(columns: StepColumns) -> None:
 # Blocks -------------------------------------------------------------------------------------------
 
 
-def pack_rows(rows: Sequence[bytes]) -> StepBlock:
+def pack_rows(rows: bytes) -> StepBlock:
     """Return the block of rows of one rank, at most `MOST_STEPS`. Raises: ValueError, if a number
-    of any row is out of bounds."""
+    of any row is out of bounds, or they are of several ranks."""
     return pack_columns(_columns_of(rows))
 
 

@@ -40,7 +40,7 @@ from training.wire.enums import EndReason
 from training.wire.events import PREFIX, SESSION, Record, to_object
 from training.wire.format import READABLE
 from training.wire.jsonl import dumps
-from training.wire.step_block import decode_row, encode_row, pack_rows
+from training.wire.step_block import decode_rows, encode_row, pack_rows
 
 LENGTH = 250
 """Records of a story."""
@@ -295,9 +295,9 @@ class _Live:
                 16,
                 1_000,
             )
-            row = decode_row(encode_row(step, world.time))
+            row = decode_rows(encode_row(step, world.time))
             assert row is not None
-            return to_object(pack_rows([row]))
+            return to_object(pack_rows(row))
         if which == 7:
             return to_object(host_events.RankSample(rank, 90.0, 1 << 28))
         if which == 8:
