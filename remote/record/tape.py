@@ -35,6 +35,9 @@ LARGE = 2 << 20
 """Bytes of records beyond which a preview leaves some out, as reading all of them takes long."""
 WHOLE = 1 << 18
 """Bytes at the beginning and at the end of which a preview reads all records."""
+END_OF_RANK = 1 << 13
+"""Bytes at the end, for each rank, of which it reads a few steps of each block: its last ones are
+among them."""
 LINES = 4_000
 """About how many of the lines with steps and samples a preview reads in between."""
 PLACES = 8
@@ -166,6 +169,7 @@ class Tape:
         begin = self._reader.offset
         file_size = self._reader.size
         is_small = not self.is_far_behind
+        end = file_size - END_OF_RANK * self.plan.world_size
         group_size = LINES_OF_RANK * self.plan.world_size
         group_distance = (file_size - begin) // max(PLACES, LINES // group_size)
         next_group = begin
@@ -173,7 +177,7 @@ class Tape:
         offset = begin
         while block := self._reader.read_block(BLOCK):
             is_whole = is_small or offset < begin + WHOLE or offset > file_size - WHOLE
-            if offset >= next_group:
+            if offset >= min(next_group, end):
                 pending_lines = group_size
                 next_group = offset + group_distance
             if is_whole:
@@ -230,11 +234,13 @@ class Tape:
 
 
 def _sample_steps(records: Sequence[Record]) -> Iterator[Record]:
-    """Yield a few of the steps of a block, and all other records."""
+    """Yield a few of the steps of a block, with the last one, and all other records."""
     # A power of two, so that ranks whose blocks are of about one size have steps in common.
     distance = 1 << max(0, (len(records) // BLOCK_LINES).bit_length() - 1)
     for record in records:
-        if not isinstance(record.event, StepFinished) or record.event.step % distance == 0:
+        event = record.event
+        is_left_out = isinstance(event, StepFinished) and event.step % distance
+        if not is_left_out or record is records[-1]:
             yield record
 
 

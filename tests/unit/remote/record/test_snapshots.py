@@ -36,14 +36,13 @@ from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.transport.registry import Transports
-from tests.kit.histories import History, plan, stepped
+from tests.kit.histories import History, block_of, plan, stepped
 from tests.kit.recorded import recorded
 from tests.kit.stage import Stage, ended, finishes
 from tests.kit.wait import looks
 from training.wire.events import SESSION, encode
 from training.wire.host_events import Exited, HostSample, OutputText, RankSample
 from training.wire.rank_events import Evaluated, Saved
-from training.wire.step_block import StepBlock, decode_row, encode_row, pack_rows
 
 END = float("inf")
 SEEDS = range(6)
@@ -56,16 +55,6 @@ def small_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "PAUSE", 0.0)
 
 
-def block(rank: int, first: int, count: int, time: float) -> StepBlock:
-    """Steps of a rank, the last one at this time."""
-    rows = []
-    for step in range(first, first + count):
-        row = decode_row(encode_row(stepped(rank, step), time - (first + count - step) * 0.001))
-        assert row is not None
-        rows.append(row)
-    return pack_rows(rows)
-
-
 def draw(seed: int, *, script: bool) -> History:
     """A run in which anything may happen, in any order."""
     random = Random(seed)
@@ -76,7 +65,8 @@ def draw(seed: int, *, script: bool) -> History:
         count = random.randrange(1, 30)
         match random.randrange(10):
             case 0 | 1 | 2 | 3:
-                history.rank(rank, block(rank, steps[rank] + 1, count, history.now))
+                new_steps = [stepped(rank, steps[rank] + number) for number in range(1, count + 1)]
+                history.rank(rank, block_of(new_steps, history.now, 0.001))
                 steps[rank] += count
             case 4:
                 text = f"step {steps[rank]} loss {random.random():.3f}\nlr 0.1, half a"
