@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -16,8 +16,9 @@ from remote.launch import Launcher
 from remote.plan.plan import Plan
 from remote.record import lock, read
 from remote.record.events_file import follow_records
-from remote.record.last_output import is_output, read_last_output
 from remote.record.layout import EVENTS
+from remote.record.output import is_output, read_but_numbers, read_last_output
+from remote.record.overview import read_overview
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
@@ -110,7 +111,7 @@ def _print_all(launcher: Launcher, kept_plan: KeptPlan, output: _Output, follow:
     """Print all output of a run; return why some of it is missing."""
     newest_printed: dict[int, int] = {}
     ended_hosts = set[int]()
-    for record in read_records(launcher, kept_plan.plan, follow):
+    for record in _read_output(launcher, kept_plan.plan, follow):
         if isinstance(record.event, AgentEnded):
             ended_hosts.add(record.host)
         newest_printed[record.host] = max(newest_printed.get(record.host, 0), record.seq)
@@ -120,6 +121,18 @@ def _print_all(launcher: Launcher, kept_plan: KeptPlan, output: _Output, follow:
     if is_complete:
         return []
     return _print_rest(launcher, kept_plan, output, newest_printed, follow)
+
+
+def _read_output(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Record]:
+    """Read the records of a run here, without the steps where the output needs none; with `follow`,
+    also those that a live launcher adds."""
+    folder = launcher.runs_dir / plan.run
+    is_followed = follow and lock.launcher(folder)
+    # Why an attempt ended may have to be found, and at which step.
+    is_restarted = read_overview(folder).attempts > 1
+    if is_followed or is_restarted or not (folder / EVENTS).exists():
+        return read_records(launcher, plan, follow)
+    return read_but_numbers(folder, len(plan.hosts), launcher.remark)
 
 
 def _print_tail(

@@ -1,4 +1,5 @@
-"""Find the last lines that the ranks of a run have printed, without reading what is before them."""
+"""Read what the ranks of a run have printed. Their steps, of which most of a long record consists,
+are passed over."""
 
 from __future__ import annotations
 
@@ -10,13 +11,20 @@ from pathlib import Path
 from msgspec import Struct
 
 from remote.events import Restarted
-from remote.record.events_file import EventsReader, compile_scan, select_lines
+from remote.record.events_file import (
+    EventsReader,
+    Remark,
+    compile_scan,
+    compile_scan_for_others,
+    select_lines,
+)
 from training.wire.events import SESSION, Record
 from training.wire.host_events import OutputText
 
 BLOCK = 1 << 20
 """Bytes that are searched at once."""
 OUTPUT = compile_scan((OutputText.wire_name, Restarted.wire_name))
+BUT_NUMBERS = compile_scan_for_others(("steps", "hostsample", "ranksample", "gpusample"))
 
 
 class LastOutput(Struct, frozen=True):
@@ -34,6 +42,17 @@ def is_output(record: Record, rank: int | None) -> bool:
     if not isinstance(event, OutputText) or event.path or record.host == SESSION:
         return False
     return rank in (None, event.rank)
+
+
+def read_but_numbers(folder: Path, hosts: int, remark: Remark | None = None) -> Iterator[Record]:
+    """Yield what `read_records` does, but for blocks of steps and samples. Raises: OtherFormat;
+    RunFolderError."""
+    with closing(EventsReader(folder, hosts)) as reader:
+        reader.require_file()
+        while block := reader.read_block(BLOCK):
+            yield from reader.parser.parse(select_lines(block, BUT_NUMBERS.search))
+        yield from reader.read_unfinished_line()
+        reader.remark_on_left_out(remark)
 
 
 def read_last_output(

@@ -1,4 +1,4 @@
-"""The last lines of a run are found from the end of its record."""
+"""What ranks have printed is read without their steps, and the last lines from the end."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from random import Random
 
 import pytest
 
-from remote.record import last_output
+from remote.record import output
 from remote.record.events_file import EventsReader, RunFolderError, read_records
-from remote.record.last_output import is_output, read_last_output
-from tests.kit.histories import History, plan, stepped
+from remote.record.output import is_output, read_but_numbers, read_last_output
+from tests.kit.histories import History, block_of, plan, stepped
 from tests.kit.recorded import recorded
-from training.wire.events import PREFIX, Event, Record
-from training.wire.host_events import FILE, OutputText
+from training.wire.events import PREFIX, Event, Record, encode
+from training.wire.host_events import FILE, OutputText, RankSample
 from training.wire.jsonl import dumps
 from training.wire.rank_events import Finished
 
@@ -52,7 +52,7 @@ def lines_of(records: Iterable[Record]) -> list[tuple[int, str, str]]:
 def test_they_are_those_of_the_whole_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, block: int, rank: int | None
 ) -> None:
-    monkeypatch.setattr(last_output, "BLOCK", block)
+    monkeypatch.setattr(output, "BLOCK", block)
     folder = recorded(tmp_path, draw(seed))
     whole = lines_of(one for one in read_records(folder) if is_output(one, rank))
     for count in (0, 1, 2, 7, 30, len(whole), len(whole) + 1):
@@ -61,8 +61,25 @@ def test_they_are_those_of_the_whole_record(
         assert found.end == (folder / "events.jsonl").stat().st_size
 
 
+@pytest.mark.parametrize("block", [100, 1 << 20])
+def test_all_but_steps_and_samples_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(output, "BLOCK", block)
+    history = draw(1)
+    for _ in range(20):
+        history.rank(1, RankSample(1, 9.0, 1), block_of([stepped(1, 999)] * 9, history.now))
+        history.rank(1, OutputText(1, "stdout", "so it goes"))
+    folder = recorded(tmp_path, history)
+    with (folder / "events.jsonl").open("a") as file:
+        file.write(encode(history.records[-1])[:-1])
+    whole = [record for record in read_records(folder) if not isinstance(record.event, RankSample)]
+    kept = [record for record in whole if getattr(record.event, "step", 0) != 999]
+    assert [*read_but_numbers(folder, 2)] == kept
+
+
 def test_few_blocks_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(last_output, "BLOCK", 1_000)
+    monkeypatch.setattr(output, "BLOCK", 1_000)
     folder = recorded(tmp_path, draw(0))
     sizes = []
     read_block = EventsReader.read_block
