@@ -143,10 +143,14 @@ class _Unpickler(pickle.Unpickler):
 # Reading ------------------------------------------------------------------------------------------
 
 
-def find_newest(folder: Path, plan: Plan, until: float = float("inf")) -> RunMoment | None:
-    """Return the newest snapshot of a run that is not later than `until`, by the session's clock;
-    None if there is none that can be used."""
+def find_newest(
+    folder: Path, plan: Plan, until: float = float("inf"), beyond: int = 0
+) -> RunMoment | None:
+    """Return the newest snapshot of a run that is not later than `until`, by the session's clock,
+    and behind the offset `beyond`; None if there is none that can be used."""
     for path in _list_snapshots(folder):
+        if int(path.name) <= beyond:
+            break
         with suppress(OSError):
             moment = _load(folder, path, plan, until)
             if moment:

@@ -193,13 +193,13 @@ class Tape:
 
     def rewind(self, target_time: float) -> None:
         """Go back to a known time at or before `target_time`; `state` is another one then."""
-        moment = snapshots.find_newest(self._folder, self.plan, until=target_time)
-        known_moment = moment or self._beginning()
-        for state_copy in reversed(self._copies):
-            if state_copy.now <= target_time and state_copy.offset > known_moment.offset:
-                known_moment = self._thaw(state_copy)
-                break
-        self._continue(known_moment)
+        earlier_copies = [copy for copy in self._copies if copy.now <= target_time]
+        newest_copy = earlier_copies[-1] if earlier_copies else None
+        copy_offset = newest_copy.offset if newest_copy else 0
+        moment = snapshots.find_newest(self._folder, self.plan, target_time, copy_offset)
+        if moment is None:
+            moment = self._thaw(newest_copy) if newest_copy else self._beginning()
+        self._continue(moment)
 
     def _thaw(self, state_copy: StateCopy) -> RunMoment:
         frozen_state = snapshots.decompress(state_copy.data)
