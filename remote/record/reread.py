@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -19,6 +20,8 @@ from training.wire.host_events import Exited, OutputText
 from training.wire.rank_events import ScriptMetrics, Started, StepFinished
 
 STARTED = compile_scan((Started.wire_name,))
+BLOCKS = re.compile(rb'"event": ?"steps", ?"rank": ?(\d+), ?"step": ?(\d+)')
+"""Finds the rank and the last step of each block of steps."""
 OF_SCRIPT = compile_scan((Started.wire_name, OutputText.wire_name, Exited.wire_name))
 """Finds the events of which the steps of a script are made."""
 
@@ -60,13 +63,24 @@ def reread_steps(
     attempt = 0
     needed_events = STARTED if expand is events.expand else OF_SCRIPT
 
+    newest_steps: dict[bytes, int] = {}  # of each rank in the blocks of steps so far
+
     def is_needed(lines: bytes) -> bool:
         has_steps = any(first_step <= step <= last_step for step in find_steps(lines))
-        return has_steps or needed_events.search(lines) is not None
+        return has_steps or needed_events.search(lines) is not None or is_around(lines)
+
+    def is_around(lines: bytes) -> bool:
+        """Return True if a block of steps may end behind the part but begin in it."""
+        return any(
+            int(step) > last_step and newest_steps.get(rank, 0) < last_step
+            for rank, step in BLOCKS.findall(lines)
+        )
 
     with closing(EventsReader(folder, host_count, expand)) as reader:
         reader.require_file()
         while block := reader.read_block():
+            if STARTED.search(block):  # the ranks may begin at an earlier step again
+                newest_steps.clear()
             for record in reader.parser.parse(select_lines(block, is_needed)):
                 event = record.event
                 if record.attempt > attempt and isinstance(event, Started | StepFinished):
@@ -82,4 +96,5 @@ def reread_steps(
                     and 0 <= event.rank < ranks
                 ):
                     curves.take(event, event.rank, event.step, clocks.seconds(record))
+            newest_steps |= {rank: int(step) for rank, step in BLOCKS.findall(block)}
     return curves
