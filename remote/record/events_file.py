@@ -78,6 +78,16 @@ def select_lines(block: bytes, is_needed: Callable[[bytes], object]) -> list[byt
     return [line for line in block.splitlines() if is_needed(line)]
 
 
+def find_lines(block: bytes, pattern: re.Pattern[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a block that have the pattern. The others are passed over at the speed of
+    the search, and are not cut."""
+    position = 0
+    while match := pattern.search(block, position):
+        start = block.rfind(b"\n", 0, match.start()) + 1
+        position = block.find(b"\n", match.end()) + 1 or len(block)
+        yield block[start:position]
+
+
 # Lines into records -------------------------------------------------------------------------------
 
 

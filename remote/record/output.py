@@ -16,12 +16,12 @@ from remote.record.events_file import (
     Remark,
     compile_scan,
     compile_scan_for_others,
-    select_lines,
+    find_lines,
 )
 from training.wire.events import SESSION, Record
 from training.wire.host_events import OutputText
 
-BLOCK = 1 << 20
+BLOCK = 1 << 16
 """Bytes that are searched at once."""
 OUTPUT = compile_scan((OutputText.wire_name, Restarted.wire_name))
 BUT_NUMBERS = compile_scan_for_others(("steps", "hostsample", "ranksample", "gpusample"))
@@ -50,7 +50,7 @@ def read_but_numbers(folder: Path, hosts: int, remark: Remark | None = None) -> 
     with closing(EventsReader(folder, hosts)) as reader:
         reader.require_file()
         while block := reader.read_block(BLOCK):
-            yield from reader.parser.parse(select_lines(block, BUT_NUMBERS.search))
+            yield from reader.parser.parse(find_lines(block, BUT_NUMBERS))
         yield from reader.read_unfinished_line()
         reader.remark_on_left_out(remark)
 
@@ -99,7 +99,7 @@ def _read_backwards(reader: EventsReader) -> Iterator[tuple[int, bytes]]:
 
 
 def _parse_output(reader: EventsReader, block: bytes) -> list[Record]:
-    return list(reader.parser.parse(select_lines(block, OUTPUT.search)))
+    return list(reader.parser.parse(find_lines(block, OUTPUT)))
 
 
 def _is_wanted(record: Record, rank: int | None) -> bool:

@@ -41,8 +41,10 @@ APART = 1 << 20
 PAUSE = 100.0
 """A launcher makes the next snapshot after this many times the CPU time of the last one."""
 KEPT = 16
-"""Snapshots of a run that are kept, about evenly spaced in its record. The newest is one of them;
-the others serve a replay that jumps back."""
+"""Snapshots of a run that are kept at the most, about evenly spaced in its record. The newest is
+one of them; the others serve a replay that jumps back."""
+SPREAD = 32 << 20
+"""Bytes of records for each of them, but for two."""
 _KIND = "snapshot"
 _LEVEL = 1
 """Of zlib: higher ones take several times as long to save little."""
@@ -300,7 +302,7 @@ def _thin_out(folder: Path, newest_offset: int) -> None:
         else:
             offsets.append(int(path.name))
     offsets.sort()
-    while len(offsets) > KEPT:
+    while len(offsets) > min(KEPT, 2 + newest_offset // SPREAD):
         # The one without which the others are spaced most evenly. The newest one always stays.
         gaps = [
             following - previous

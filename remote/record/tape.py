@@ -16,7 +16,7 @@ from remote.record.events_file import (
     EventsReader,
     compile_scan,
     compile_scan_for_others,
-    select_lines,
+    find_lines,
 )
 from remote.record.snapshots import RunMoment
 from remote.run.apply import apply_record
@@ -188,7 +188,7 @@ class Tape:
                         yield line, True
                     pending_lines -= BLOCK_LINES if STEPS.search(line) else 1
             else:
-                yield from ((line, True) for line in select_lines(block, RARE.search))
+                yield from ((line, True) for line in find_lines(block, RARE))
             offset = self._reader.offset
 
     def rewind(self, target_time: float) -> None:

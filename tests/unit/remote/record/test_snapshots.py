@@ -53,6 +53,7 @@ def small_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of any length have snapshots."""
     monkeypatch.setattr(snapshots, "APART", 1)
     monkeypatch.setattr(snapshots, "PAUSE", 0.0)
+    monkeypatch.setattr(snapshots, "SPREAD", 1)
 
 
 def draw(seed: int, *, script: bool) -> History:
@@ -466,6 +467,14 @@ def test_the_snapshots_that_stay_are_spread_over_the_record(
         expected.records = [one for one in made.records if one.time <= record.time]
         assert contents(played.state) == contents(expected.state())
     played.close()
+
+
+def test_two_snapshots_of_a_record_that_is_not_long_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "SPREAD", 1 << 20)
+    folder = record_with_snapshots(tmp_path, History(plan(2)).training(100), Random(0))
+    assert len([*(folder / SNAPSHOTS).iterdir()]) == 2
 
 
 def test_a_session_keeps_a_snapshot_of_its_end(tmp_path: Path) -> None:
