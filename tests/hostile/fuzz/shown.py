@@ -60,6 +60,7 @@ from tui.run.components.rank_facts import rank_facts
 from tui.run.components.rank_order import RANK_ORDERS
 from tui.run.end_verdict import judge_ended_run
 from tui.run.json_printer import JsonPrinter
+from tui.run.learning_verdict import judge_learning
 from tui.run.live_verdict import judge_live_run, list_alerts, list_open_alerts
 from tui.run.plain_printer import PlainPrinter
 from tui.run.run_verdict import VerdictKeys
@@ -147,7 +148,10 @@ class Show:
         length = header.RunLength(run.progress.epochs, run.progress.steps)
         severity = Severity.NEUTRAL
         lines = [header.progress_line(run, length, width, now, severity)]
-        lines += [header.title_line(run, header.NO_REPLAY, "", width, severity)]
+        lines += [
+            header.title_line(run, header.NO_REPLAY, "", width, severity, has_finding=has_finding)
+            for has_finding in (False, True)
+        ]
         for is_roomy in (True, False):
             lines += header.figure_lines(
                 header_figures(run), width, is_roomy=is_roomy, is_stale=bool(run.stall)
@@ -160,6 +164,7 @@ class Show:
         texts += list_alerts(run, "s").split("\n")
         keys = VerdictKeys("R", "n", "C", "E", "y", "s", "a", "!", "q")
         verdicts = [judge_live_run(run, list_open_alerts(run, ()), keys, now)]
+        verdicts += [judge_learning(run, keys)]
         verdicts += [judge_ended_run(run, keys, is_brief=is_brief) for is_brief in (False, True)]
         for verdict in verdicts:
             texts += draw_verdict(*verdict[:4], width).plain.split("\n")

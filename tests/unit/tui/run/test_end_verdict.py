@@ -62,7 +62,7 @@ def test_a_failure_names_the_culprit_then_who_followed_then_the_way_out() -> Non
     assert found.title == "failed after 1 s: node2, rank 1: killed by SIGKILL at step 12"
     assert texts_of(found) == [
         "not memory: 438 MiB of 24 GiB; no OOM kill on the host",
-        "ranks 0 and 2 followed",
+        "it took down ranks 0 and 2",
     ]
     assert found.next_keys[0] == NextKey("R", "resume from checkpoint 10 (2 steps lost)")
     assert [key.key for key in found.next_keys] == ["R", "E", "n", "C", "y"]
