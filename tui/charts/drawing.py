@@ -14,11 +14,11 @@ from remote.format import loss
 from remote.record.step_notes import StepNote
 from remote.run.findings.link_use import link_rate
 from remote.run.findings.rates import is_halted, live_means
-from remote.run.findings.training_loss import join_losses
+from remote.run.findings.training_loss import is_mean_beside_prints, join_losses
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
-from remote.run.series.step_times import Means
+from remote.run.series.step_times import RECENT, Means
 from remote.run.state.phases import RunPhase
 from tui.charts.annotations import PointLabel
 from tui.charts.axis_limits import MIN_DECADES, MIN_DECADES_IF_LOW, count_decades, x_limits
@@ -41,6 +41,8 @@ MAX_LIMIT_RATIO = 5.0
 the values down."""
 
 
+TRAINING = "train"
+"""The name of what is measured in training, beside that of tests."""
 HEADLINES: dict[str, Callable[[Means], float]] = {
     "throughput": attrgetter("throughput"),
     "seconds": attrgetter("seconds"),
@@ -89,6 +91,8 @@ class Drawing(Struct, frozen=True, eq=False):
     """The value of the baseline at the newest x, or NaN."""
     best_test: str = ""
     """The value of the test that has the sign, or ""."""
+    band_name: str = ""
+    """What lies in the band around a mean."""
 
     def for_height(self, height: int) -> Drawing:
         """Return what a chart with so many rows shows of this."""
@@ -246,7 +250,7 @@ class _Drawer:
             ]
         tests = self._test_curves()
         if tests and len(lines) == 1:
-            curves.append(self._with_value(curves.pop(), "train", self._newest(lines).value))
+            curves.append(self._with_value(curves.pop(), TRAINING, self._newest(lines).value))
         curves += tests
         x_range = x_limits(curves, self._view.log_x)
         limit = self._limit()
@@ -267,6 +271,7 @@ class _Drawer:
             step_phases,
             limit,
             best_test=self._best_value(tests),
+            band_name=self._band_name(),
         )
 
     def mean_curve(self, series: str) -> Curve:
@@ -347,7 +352,10 @@ class _Drawer:
             name = f"rank {line.name}" if is_rank else line.name
         headline = find_headline(self._run, self._kind, line.row)
         if self._kind.id == "loss":
-            return _NewestValue(name or "train", headline, line.row)
+            if is_mean_beside_prints(self._run):
+                mean_name = f"mean of {RECENT} steps"
+                name = f"{name}, {mean_name}" if name else mean_name
+            return _NewestValue(name or TRAINING, headline, line.row)
         if math.isfinite(headline) or (self._kind.id in HEADLINES and is_halted(self._run)):
             return _NewestValue(name, headline, line.row)
         return _NewestValue(name, newest_known(self._curves_of(line, len(lines))[-1].mean))
@@ -378,6 +386,14 @@ class _Drawer:
         mean = smooth(points.step, points.mean, self._smoothing)
         smoothed = replace(curve, low=mean, high=mean, mean=mean, band=False)
         return [replace(curve, faint=True), smoothed] if has_band else [smoothed]
+
+    def _band_name(self) -> str:
+        """Say whose values lie in the band; of one rank or host, those of several steps do."""
+        is_of_ranks = SERIES[self._kind.series[0]].scope is Scope.RANK
+        sources = self._run.ranks if is_of_ranks else self._run.hosts
+        if len(sources) < 2:
+            return "min to max"
+        return "all ranks" if is_of_ranks else "all hosts"
 
     def _with_value(self, curve: Curve, name: str, value: float) -> Curve:
         """Return the curve with a name and a value beside its end."""
@@ -423,8 +439,9 @@ class _Drawer:
         if known.size < 2:
             return None
         best = int(known[line.points.mean[known].argmax()])
-        text = f"best, step {line.points.step[best]:.0f}"
-        return PointLabel(float(line.x[best]), float(line.points.mean[best]), text, TEST)
+        accuracy = float(line.points.mean[best])
+        text = f"{self._format(accuracy)} at step {line.points.step[best]:.0f}"
+        return PointLabel(float(line.x[best]), accuracy, text, TEST)
 
     def _test_curves(self) -> list[Curve]:
         """Return the curve of tests, if there has been one."""

@@ -109,9 +109,11 @@ def title_line(
         badges = [(f" {phase_text(run)}{praise} ", badge_ink)]
     room = width - _length(badges) - 1
     works = _work_texts(run)
-    names = [f"{given_name} ({run.plan.run})", given_name] if given_name else [run.plan.run]
-    # A short name matters more than how many ranks there are, a long one does not.
-    choices = [(works[0], name) for name in names] + [(work, names[-1]) for work in works]
+    choices = [(works[0], run.plan.run)]
+    if given_name:
+        # It matters more than how many ranks there are; the name of the run does not.
+        choices = [(works[0], f"{given_name} ({run.plan.run})")]
+        choices += [(work, given_name) for work in works]
     choices += [(work, "") for work in works]
     fitting = (each for each in choices if len(each[0]) + 2 + len(each[1]) <= room)
     # A command line may be long, and what does not fit is cut off at the end.

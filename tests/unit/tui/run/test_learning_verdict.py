@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from remote.run.run_state import RunState
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped
