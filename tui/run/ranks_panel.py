@@ -57,6 +57,8 @@ NARROW = 100
 """Columns of the panel below which columns that fit their cells stay small."""
 NARROW_WIDTH = 17
 """Their width there."""
+BUSY_REMARK = f"busy: {COLUMN_HELP['busy']}"
+"""What tells that column from the phase "compute"."""
 
 
 class RanksPanel(TablePanel):
@@ -239,7 +241,9 @@ class RanksPanel(TablePanel):
             else:
                 cell = rank_column.cell(first_row)
             shared_texts.append(f"{cell.text} {rank_column.border_text}".strip())
-        self.caption(order_note, shared_texts, before_facts="  each: ")
+        has_busy = any(rank_column.name == "busy" for rank_column in self._drawn_columns)
+        remark = BUSY_REMARK if has_busy else ""
+        self.caption(order_note, shared_texts, before_facts="  each: ", remark=remark)
 
     def _show_heat(self, run: RunState) -> None:
         """Draw a cell for each of many ranks above the table, in at most half of the panel."""

@@ -461,7 +461,7 @@ COLUMN_HELP = {
     "step": "its newest step",
     "loss": "mean training loss of its last steps",
     "per step": "time of a step",
-    "busy": "time of a step without waits for others",
+    "busy": "a step without waits for others",
     "busy trend": "busy at each of the last steps",
     "phases": "how a step splits, with the longest part",
     "calls": "calls of torch.distributed",

@@ -44,7 +44,7 @@ def describe_replay(replay: Replay) -> str:
 def _describe_steps(run: RunState) -> str:
     """Say at which step the ranks are; at a moment, some are ahead of others."""
     last_step = max((rank.step for rank in run.ranks), default=run.step)
-    return f"step {run.step}" if last_step <= run.step else f"steps {run.step} to {last_step}"
+    return f"step {run.step}" if last_step <= run.step else f"steps {run.step}-{last_step}"
 
 
 def describe_end(replay: Replay) -> str:

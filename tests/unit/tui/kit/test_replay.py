@@ -433,5 +433,5 @@ def test_its_badge_says_how_fast_it_plays_and_at_the_end_there_is_none(
     assert 0 < step < steps
     ahead = max(rank.step for rank in run.ranks)
     assert ahead == step + 1, "at a moment, one rank is ahead"
-    assert describe_replay(one.replay) == f"‖ REPLAY paused at steps {step} to {ahead} of {steps}"
+    assert describe_replay(one.replay) == f"‖ REPLAY paused at steps {step}-{ahead} of {steps}"
     assert describe_end(one.replay) == "ended: finished", "though this moment is long before"
