@@ -31,14 +31,8 @@ from tui.kit.widgets.table import UNSEEN, CellTable, TableCell, TableColumn, Tab
 from tui.run.components import heat_strip as heat
 from tui.run.components.fold import FoldedColumns, is_empty
 from tui.run.components.groups import MAX_SINGLE_RANKS, is_grouped, table_lines
-from tui.run.components.rank_columns import (
-    COLUMN_HELP,
-    RANK_COLUMNS,
-    RankColumn,
-    RowContext,
-    TrendScale,
-    has_own_hosts,
-)
+from tui.run.components.rank_cells import RowContext, TrendScale
+from tui.run.components.rank_columns import COLUMN_HELP, RANK_COLUMNS, RankColumn, has_own_hosts
 from tui.run.components.rank_order import (
     BUSIEST_FIRST,
     RANK_ORDERS,

@@ -48,13 +48,13 @@ from tui.run import outcome as text_outcome
 from tui.run import ranks_panel as ranks_panel
 from tui.run.components import header_lines as header
 from tui.run.components import heat_strip as heat
-from tui.run.components import rank_columns as rows_panel
 from tui.run.components import stack_text as stack
 from tui.run.components.advice_text import make_command
 from tui.run.components.fold import FoldedColumns, is_empty
 from tui.run.components.groups import is_grouped, table_lines
 from tui.run.components.header import script_notes
 from tui.run.components.header_figures import header_figures
+from tui.run.components.rank_cells import RowContext
 from tui.run.components.rank_columns import RANK_COLUMNS
 from tui.run.components.rank_facts import rank_facts
 from tui.run.components.rank_order import RANK_ORDERS
@@ -188,8 +188,8 @@ class Show:
         scale = ranks_panel._trend_scale(run.ranks)
         found = table_lines(run, order, {0}, self._random.choice((1, 3, 50)))
         sign = "  " if is_grouped(run.plan) else ""
-        views = [rows_panel.RowContext(line.ranks, run, now, DARK, scale, sign) for line in found]
-        views.append(rows_panel.RowContext(run.ranks, run, now, DARK, scale))
+        views = [RowContext(line.ranks, run, now, DARK, scale, sign) for line in found]
+        views.append(RowContext(run.ranks, run, now, DARK, scale))
         for figure in RANK_COLUMNS:
             cells = [figure.cell(view) for view in views]
             is_empty(cells)

@@ -32,13 +32,8 @@ from tui.kit.widgets.table import TableCell
 from tui.run.components.fold import CALM, FoldedColumns, are_alike
 from tui.run.components.groups import table_lines
 from tui.run.components.heat_strip import heat_cells, heat_grid
-from tui.run.components.rank_columns import (
-    RANK_COLUMNS,
-    RowContext,
-    TrendScale,
-    phase_bar,
-    rank_accuracy,
-)
+from tui.run.components.rank_cells import RowContext, TrendScale, phase_bar, rank_accuracy
+from tui.run.components.rank_columns import RANK_COLUMNS
 from tui.run.components.rank_order import RANK_ORDERS, default_order, sort_ranks
 from tui.run.hosts_panel import HostsPanel
 from tui.run.rank_screen import RankScreen
