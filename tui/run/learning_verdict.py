@@ -62,4 +62,4 @@ def _describe_best_test(run: RunState) -> str:
     best_place = min(range(len(tests)), key=lambda place: tests[place].loss)
     if best_place >= len(tests) // 2:
         return ""
-    return f"test loss no better since epoch {tests[best_place].epoch}: more may not help"
+    return f"test loss no better since epoch {tests[best_place].epoch}: more epochs may not help"

@@ -51,7 +51,7 @@ NARROW = 100
 """Columns of the panel below which columns that fit their cells stay small."""
 NARROW_WIDTH = 17
 """Their width there."""
-BUSY_REMARK = f"busy: {COLUMN_HELP['busy']}"
+BUSY_REMARK = "busy: without waits for others"
 """What tells that column from the phase "compute"."""
 
 

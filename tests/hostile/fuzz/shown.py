@@ -34,8 +34,8 @@ from training.wire.events import Record
 from tui.charts import export, plot_frame
 from tui.charts import heading as values
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
-from tui.charts.drawing import make_drawing, steps_to_refine
 from tui.charts.kinds import ChartKind, available
+from tui.charts.make_drawing import make_drawing, steps_to_refine
 from tui.export.tables import make_tables, summarise
 from tui.kit.inks import DARK
 from tui.kit.widgets.verdict_strip import Severity, draw_verdict

@@ -25,9 +25,9 @@ from tests.kit.scripts import ended, logging, script, seen, started
 from training.formatting import format_loss
 from training.wire.rank_events import Evaluated
 from tui.charts.chart_view import ChartView
-from tui.charts.drawing import make_drawing, with_header_figures
 from tui.charts.heading import heading
 from tui.charts.kinds import available
+from tui.charts.make_drawing import make_drawing, with_header_figures
 from tui.charts.plot_frame import make_frame
 from tui.compare.facts import list_facts
 from tui.home import listing

@@ -32,8 +32,9 @@ from tui.charts.axis import Axis
 from tui.charts.chart import Chart
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.deck import Deck
-from tui.charts.drawing import Baseline, Drawing, make_drawing
+from tui.charts.drawing import Baseline, Drawing
 from tui.charts.kinds import KINDS, ChartKind, available
+from tui.charts.make_drawing import make_drawing
 from tui.charts.panel import Charts
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
 from tui.charts.raster import FAINT, NO_COLOUR, Curve

@@ -10,9 +10,9 @@ from tests.kit.histories import History, plan, said, stepped
 from tests.kit.scripts import line, script, seen, started
 from training.wire.host_events import Exited, Launched
 from tui.charts.chart_view import ChartView
-from tui.charts.drawing import make_drawing
 from tui.charts.heading import heading
 from tui.charts.kinds import KINDS
+from tui.charts.make_drawing import make_drawing
 from tui.run.components.header import script_notes
 from tui.run.components.header_figures import HeaderFigure, header_figures
 from tui.run.components.header_lines import figure_lines, phase_text

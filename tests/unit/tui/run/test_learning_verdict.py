@@ -37,7 +37,7 @@ def training(losses: Sequence[float]) -> History:
 @pytest.mark.parametrize(
     ("losses", "title"),
     [
-        (NO_LONGER_BETTER, "test loss no better since epoch 2: more may not help"),
+        (NO_LONGER_BETTER, "test loss no better since epoch 2: more epochs may not help"),
         ((0.5, 0.3, 0.31, 0.31), ""),
         ((0.5, *[0.31] * 8, 0.3), ""),
     ],

@@ -190,7 +190,7 @@ async def test_no_rank_that_is_marked_is_hidden(size: tuple[int, int]) -> None:
 async def test_the_border_says_what_busy_is_where_all_facts_leave_room() -> None:
     stage = Stage(hosts=2, slots=2)
     async with stage.training(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "busy: a step without waits for others" in table(stage)[0])
+        await until(pilot, lambda: "busy: without waits for others" in table(stage)[0])
         assert "each: ● training" in table(stage)[0]
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: "busy:" not in table(stage)[0])
