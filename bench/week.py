@@ -65,15 +65,9 @@ def folder_size(folder: Path) -> int:
 
 def run_command(folder: Path, *words: str) -> Use:
     """Run a command to its end."""
-    environment = os.environ | {
-        "XDG_STATE_HOME": str(folder / "state"),
-        "XDG_CONFIG_HOME": str(folder / "config"),
-    }
     began = time.monotonic()
     with (folder / "output").open("wb") as output:
-        process = subprocess.Popen(
-            (RANKBOARD, *words), cwd=folder, env=environment, stdout=output, stderr=output
-        )
+        process = subprocess.Popen((RANKBOARD, *words), cwd=folder, stdout=output, stderr=output)
         _, status, used = os.wait4(process.pid, 0)
     seconds = time.monotonic() - began
     if os.waitstatus_to_exitcode(status) not in (0, 1):
@@ -165,6 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="rankboard-week-") as temporary:
         folder = given.folder or Path(temporary)
         run = LongRun(folder.resolve(), given.steps, block=given.block)
+        # What signs the run, and what the commands remember, is apart from that of other runs.
+        os.environ["XDG_STATE_HOME"] = str(run.folder / "state")
+        os.environ["XDG_CONFIG_HOME"] = str(run.folder / "config")
         print(f"{'':<42} {'measured':>9} {'bound':>7}")
         if not run.runs_dir.exists():
             run.folder.mkdir(parents=True, exist_ok=True)
