@@ -14,6 +14,7 @@ from remote.plan.plan import Plan, Policy, Script
 from remote.record.step_notes import StepNote
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
+from remote.study.length import TrainingLength
 from training.job import Job
 
 
@@ -58,6 +59,17 @@ class RetryStudy(Message):
     """Make the runs of the study that failed or are missing."""
 
     name: str
+
+
+@dataclass
+class RepeatStudy(Message):
+    """Make the whole study again with runs of another length. Its results are kept under another
+    name."""
+
+    name: str
+    length: TrainingLength
+    words: list[str]
+    """The words of the command that does it."""
 
 
 @dataclass

@@ -1,0 +1,89 @@
+"""A study of which all runs have ended, made again with longer runs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote.format import approximate, count
+from remote.study.folder import StudyCall, StudyFolder
+from remote.study.length import TrainingLength, find_length, lengthen, suggest_longer
+from remote.study.progress import StudyProgress
+from remote.study.study import StudyError
+from training.job import Job, JobError
+
+
+@dataclass(frozen=True)
+class LongerStudy:
+    """How a study can be made again with longer runs."""
+
+    name: str
+    runs_dir: Path
+    call: StudyCall
+    """How it was called."""
+    num_runs: int
+    seconds: float
+    """How long its runs took."""
+    length: TrainingLength
+    """How long they trained."""
+    longer_length: TrainingLength
+    """How long they should train."""
+
+    @property
+    def can_start(self) -> bool:
+        """Return True if it may start here: its files were written by this user, so that nobody
+        else has chosen its hosts."""
+        return self.call.is_trusted
+
+    def describe_time(self) -> str:
+        """Return about how long the longer runs take, by those that there are: "~4 min"."""
+        return approximate(self.seconds * self.longer_length.value / self.length.value)
+
+    def describe_choice(self) -> str:
+        """Return what there is to know before a length is chosen."""
+        runs_text = count(self.num_runs, "run")
+        return (
+            f"So far, each run trained for {self.length}. "
+            f"{runs_text} of {self.longer_length} take {self.describe_time()}.\n"
+            "The results so far are kept under another name."
+        )
+
+    def read_choice(self, text: str) -> TrainingLength | None:
+        """Return the length that was typed; None if it is no whole number from 1 on."""
+        value = int(text) if text.isdecimal() else 0
+        return TrainingLength(self.length.setting, value) if value else None
+
+    def list_words(self, length: TrainingLength) -> list[str]:
+        """Return the words of the command that makes it again."""
+        given = lengthen(self.call, length).given
+        job_flags = Job.of(given).flags(given)
+        return list_study_words(self.name, self.runs_dir, "--new", *job_flags)
+
+
+def find_longer_study(progress: StudyProgress, runs_dir: Path) -> LongerStudy | None:
+    """Return how the study can be made again with longer runs; None where its length is not set, or
+    not by an option."""
+    study = progress.study
+    length = find_length(study)
+    # What was recorded may be gone, or somebody may have changed it.
+    with suppress(StudyError, JobError, TypeError):
+        call = StudyFolder.of(runs_dir, study.name).call()
+        longer_length = suggest_longer(study, call)
+        if length and longer_length:
+            num_runs = len(study.trials())
+            seconds = progress.seconds
+            longer_study = LongerStudy(
+                study.name, runs_dir, call, num_runs, seconds, length, longer_length
+            )
+            longer_study.list_words(longer_length)
+            return longer_study
+    return None
+
+
+def list_study_words(name: str, runs_dir: Path, *flags: str) -> list[str]:
+    """Return the words of a command on a study that was started."""
+    words = ["study", name, *flags]
+    if runs_dir.absolute() != Path("runs").absolute():
+        words += ["--runs-dir", str(runs_dir)]
+    return words
