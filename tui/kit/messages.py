@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.events import Event
 from textual.message import Message
@@ -14,8 +15,10 @@ from remote.plan.plan import Plan, Policy, Script
 from remote.record.step_notes import StepNote
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
-from remote.study.length import TrainingLength
 from training.job import Job
+
+if TYPE_CHECKING:  # reading studies takes libraries that other dashboards do without
+    from remote.study.length import TrainingLength
 
 
 class ScreenRequest(Event):
