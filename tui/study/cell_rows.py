@@ -61,7 +61,15 @@ def find_best_cells(result: StudyResult) -> set[str]:
     return best_keys if len(best_keys) == 1 else set()
 
 
-def lay_out_cells(result: StudyResult, room: int) -> StudyTable:
+class CellLayout(NamedTuple):
+    """The table of cells with its marks."""
+
+    table: StudyTable
+    names_alike: bool
+    """True if values name the settings that have the same."""
+
+
+def lay_out_cells(result: StudyResult, room: int) -> CellLayout:
     """Return the table of cells, with a word beside the best value; where there is room, values
     that are alike name the setting that has the same."""
     best_marks = {key: best_word(result.study) for key in find_best_cells(result)}
@@ -74,9 +82,10 @@ def lay_out_cells(result: StudyResult, room: int) -> StudyTable:
             name = label_name(alike.axis, alike.earlier_label)
             alike_marks[row.cell.key] = f"{palette.sign('alike')} {name}"
     marks = best_marks | alike_marks
-    if table.width + _widest_mark(marks) > room:
+    names_alike = bool(alike_marks) and table.width + _widest_mark(marks) <= room
+    if not names_alike:
         marks = best_marks
-    return _mark_values(table, result, marks)
+    return CellLayout(_mark_values(table, result, marks), names_alike)
 
 
 def _widest_mark(marks: Mapping[str, str]) -> int:

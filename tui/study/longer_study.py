@@ -44,9 +44,9 @@ class LongerStudy:
         """Return what there is to know before a length is chosen."""
         runs_text = count(self.num_runs, "run")
         return (
-            f"So far, each run trained for {self.length}. "
-            f"{runs_text} of {self.longer_length} take {self.describe_time()}.\n"
-            "The results so far are kept under another name."
+            f"Each run trained for {self.length}; {runs_text} of {self.longer_length} take "
+            f"{self.describe_time()}.\n"
+            "Enter starts them; the results so far are kept under another name."
         )
 
     def read_choice(self, text: str) -> TrainingLength | None:

@@ -37,7 +37,7 @@ class LossPanel(Container):
         height: 1fr; display: none; padding: 0 1;
         border-top: solid $ink-rule; border-title-color: $text-muted;
     }
-    LossPanel.-brief { max-height: 16; }
+    LossPanel.-brief { max-height: 14; }
     """
 
     def __init__(self, runs_dir: Path) -> None:

@@ -52,7 +52,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen VerdictStrip { max-height: 40%; }
     StudyScreen ChoiceTable { max-height: 60%; min-height: 3; padding: 0 1; }
     StudyScreen #legend { height: 1; padding: 0 1; color: $text-muted; display: none; }
-    StudyScreen.-values #legend { display: block; }
+    StudyScreen.-legend #legend { display: block; }
     StudyScreen #cell { height: auto; max-height: 30%; padding: 0 1; display: none; }
     StudyScreen.-roomy #cell { display: block; }
     StudyScreen #cell {
@@ -82,11 +82,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         yield Static(id="title", markup=False)
         yield VerdictStrip()
         yield ChoiceTable(())
-        name = metric_header(self.runner.study)
-        values_text = (
-            f"{palette.sign('curve')} {name} of one run, joined from the lowest to the highest"
-        )
-        yield Static(values_text, id="legend", markup=False)
+        yield Static(id="legend", markup=False)
         with VerticalScroll(id="cell", can_focus=False):
             yield Static(markup=False)
         with Container(id="run"):
@@ -130,10 +126,10 @@ class StudyScreen(LiveScreen, Screen[None]):
             self._longer = find_longer_study(self._progress, self.runner.runs_dir)
         self.refresh_bindings()
         table_width = self.app.size.width - SPACE * 2 - SIGN
-        cell_table = lay_out_cells(result, table_width)
+        cell_table, names_alike = lay_out_cells(result, table_width)
         self._keys = [row.cell.key for row in result.cells]
         facts = make_fact_columns(result, table_width - cell_table.width)
-        self.set_class(facts.has_axis, "-values")
+        self._show_legend(has_axis=facts.has_axis, names_alike=names_alike)
         table.styles.height = len(result.cells) + 1
         table.show(
             columns(cell_table) + facts.columns,
@@ -143,6 +139,18 @@ class StudyScreen(LiveScreen, Screen[None]):
         if running_key and not table.is_cursor_placed:
             table.cursor = self._keys.index(running_key)
         self._show_cell()
+
+    def _show_legend(self, *, has_axis: bool, names_alike: bool) -> None:
+        """Say what the signs in the table mean."""
+        texts = []
+        if names_alike:
+            texts.append(f"{palette.sign('alike')} within 0.1% of that setting in every run")
+        if has_axis:
+            name = metric_header(self.runner.study)
+            sign = palette.sign("curve")
+            texts.append(f"{sign} {name} of one run, joined from the lowest to the highest")
+        self.query_one("#legend", Static).update("   ".join(texts))
+        self.set_class(bool(texts), "-legend")
 
     def _show_verdict(self, run: StudyRun | None, run_seconds: float) -> None:
         """Say what came out of the study, or what it does now, and which keys help."""

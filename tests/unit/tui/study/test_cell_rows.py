@@ -51,11 +51,15 @@ def guessing() -> StudyResult:
 
 
 def test_alike_values_name_the_setting_that_has_the_same(guessing: StudyResult) -> None:
-    texts = [" ".join(row) for row in lay_out_cells(guessing, 120).rows]
+    layout = lay_out_cells(guessing, 120)
+    assert layout.names_alike
+    texts = [" ".join(row) for row in layout.table.rows]
     assert sum("≈ batch 20" in text for text in texts) == 2
     assert all("≈" not in text for text in texts if "split by label" not in text)
     # The settings themselves go first.
-    assert not any("≈" in " ".join(row) for row in lay_out_cells(guessing, 80).rows)
+    narrow_layout = lay_out_cells(guessing, 80)
+    assert not narrow_layout.names_alike
+    assert not any("≈" in " ".join(row) for row in narrow_layout.table.rows)
 
 
 def test_steps_are_listed_where_they_differ(guessing: StudyResult) -> None:

@@ -307,6 +307,7 @@ async def test_a_key_runs_a_study_again_that_says_little(tmp_path: Path) -> None
     async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
         await until(pilot, lambda: bool(stage.line("▌ ▲ after 2 epochs all runs still guess")))
         assert stage.line("▌ ▶ n run it again with 20 epochs (~4 min)", "y copy that command")
+        assert stage.line("≈ within 0.1% of that setting in every run")
         assert "n Run longer" in stage.text().splitlines()[-1]
         await pilot.press("n")
         await until(pilot, lambda: bool(stage.line("12 runs of 20 epochs take ~4 min")))
