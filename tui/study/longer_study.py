@@ -32,9 +32,15 @@ class LongerStudy:
 
     @property
     def can_start(self) -> bool:
-        """Return True if it may start here: its files were written by this user, so that nobody
-        else has chosen its hosts."""
-        return self.call.is_trusted
+        """Return True if it may start here: nobody but this user has chosen other machines."""
+        return self.call.is_trusted or self._is_local
+
+    @property
+    def _is_local(self) -> bool:
+        """Return True if it runs on this machine alone, whoever has called it."""
+        return (
+            self.call.places.keys() <= {"local", "slots", "nodes"} and "local" in self.call.places
+        )
 
     def describe_time(self) -> str:
         """Return about how long the longer runs take, by those that there are: "~4 min"."""
@@ -57,8 +63,13 @@ class LongerStudy:
     def list_words(self, length: TrainingLength) -> list[str]:
         """Return the words of the command that makes it again."""
         given = lengthen(self.call, length).given
-        job_flags = Job.of(given).flags(given)
-        return list_study_words(self.name, self.runs_dir, "--new", *job_flags)
+        flags = ["--new", *Job.of(given).flags(given)]
+        # A study that this user has called finds its hosts by itself.
+        if self._is_local and not self.call.is_trusted:
+            for option_name, value in self.call.places.items():
+                flag = "--num-hosts" if option_name == "nodes" else f"--{option_name}"
+                flags += [flag, str(value)]
+        return list_study_words(self.name, self.runs_dir, *flags)
 
 
 def find_longer_study(progress: StudyProgress, runs_dir: Path) -> LongerStudy | None:

@@ -40,6 +40,29 @@ def test_the_command_of_a_longer_study_has_its_options(
     assert set(words[2:]) == {*options, str(tmp_path)}
 
 
+@pytest.mark.parametrize(
+    ("places", "can_start"),
+    [
+        ({"local": 4, "slots": 2}, True),
+        ({"hosts": "hosts.toml"}, False),
+        ({"local": 4, "hosts": "hosts.toml"}, False),
+        ({}, False),
+    ],
+)
+def test_a_study_that_somebody_else_has_called_starts_on_this_machine_only(
+    tmp_path: Path, progress: StudyProgress, places: dict[str, object], *, can_start: bool
+) -> None:
+    folder = StudyFolder.of(tmp_path, NAME)
+    folder.keep(StudyCall(TEXT, {"dataset": "digits"}, places, quick=True))
+    (folder.path / "place.mac").write_text("of somebody else")
+    longer = find_longer_study(progress, tmp_path)
+    assert longer
+    assert longer.can_start == can_start
+    words = longer.list_words(longer.longer_length)
+    assert ("--local 4 --slots 2" in " ".join(words)) == can_start
+    assert "--hosts" not in words
+
+
 @pytest.mark.parametrize("given", [{"lr": "much"}, {"unknown": 1}, {"sync_option": [1]}])
 def test_a_study_whose_options_somebody_has_spoiled_cannot_be_made_again(
     tmp_path: Path, progress: StudyProgress, given: dict[str, object]
