@@ -209,11 +209,11 @@ def _read_header(line: bytes) -> _Header | None:
 def _describe(folder: Path, plan: Plan, offset: int) -> bytes:
     """Return what must be the same where a snapshot is written and where it is read. Raises:
     OSError, also if the record is shorter, or the code of this process is not known."""
-    parts = (_digest_code(), _digest_plan(plan), _digest_record(folder / EVENTS, offset))
+    parts = (_digest_code(), digest_plan(plan), _digest_record(folder / EVENTS, offset))
     return "\n".join(parts).encode() + b"\n"
 
 
-def _digest_plan(plan: Plan) -> str:
+def digest_plan(plan: Plan) -> str:
     """Return what tells plans apart whose records mean different states: not the ways to hosts, nor
     how often the run may restart, which flags of a command may change."""
     hosts = [(host.name, host.slots, host.threads, host.interface) for host in plan.hosts]

@@ -35,6 +35,7 @@ from remote.record.write import Recorder
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
+from remote.run.series.definitions import SERIES
 from remote.transport.registry import Transports
 from tests.kit.histories import History, block_of, plan, stepped
 from tests.kit.recorded import recorded
@@ -107,6 +108,9 @@ def contents(value: Any, around: tuple[int, ...] = ()) -> Any:
     if id(value) in around:
         return f"what is {len(around) - around.index(id(value))} further up"
     around = (*around, id(value))
+    if isinstance(value, RunState):
+        for series in SERIES:
+            value.curves.whole(series)  # which makes arrays of its points
     if isinstance(value, dict):
         return {repr(key): contents(item, around) for key, item in value.items()}
     if isinstance(value, set | frozenset):
@@ -310,9 +314,8 @@ def test_a_snapshot_that_cannot_be_trusted_is_not_loaded(
     assert find_newest(folder, of) is None
     tape = Tape(folder, of)
     assert tape.share == 0.0
-    assert not tape.advance(END, 10**9)
-    assert contents(tape.state) == contents(replayed(folder, of))
     tape.close()
+    assert contents(read(folder, of)) == contents(replayed(folder, of))
 
 
 @pytest.mark.parametrize(
