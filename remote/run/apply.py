@@ -33,7 +33,7 @@ def apply_record(run: RunState, record: Record) -> None:
     """
     record = fit(record)
     if isinstance(record.event, StepBlock):
-        _apply_steps(run, record, record.event.unpacked)
+        _apply_steps(run, record, record.event.unpack())
     else:
         _apply_one(run, record)
 
@@ -129,10 +129,9 @@ def _apply_at_once(run: RunState, record: Record, steps: StepColumns) -> bool:
     if steps.loss_known[0] and not math.isfinite(steps.loss[0]):
         return False
     # A clock that was set, or a silence, may tell something of the run or the host.
-    times = [time - host.offset for time in steps.times]
-    is_in_order = times == sorted(times) and steps.times[-1] <= record.time
+    times = [min(time, record.time) - host.offset for time in steps.times]
     follows = run.started > 0 and times[0] >= max(host.began, run.started, run.first_record_at)
-    if not (is_in_order and follows) or times[-1] - host.heard > FRESH:
+    if times != sorted(times) or not follows or times[-1] - host.heard > FRESH:
         return False
     run.now = max(run.now, times[-1])
     host_records.take_steps(run, steps, host, rank, times)

@@ -23,7 +23,7 @@ from .isolation import Isolation
 from .steps import Step
 
 _REPORT = re.compile(r"^@rankboard (?=\{|step )", re.MULTILINE)
-_STEP_ROW = Struct("<q8d7q")
+_STEP_ROW = Struct("<i8d6q?")
 MOST = 1 << 16
 """Bytes that wait to be written; what comes while there are more is dropped."""
 LAST_WRITE_SECONDS = 1.0

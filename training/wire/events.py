@@ -28,10 +28,11 @@ from training.wire.records import (
     point_in_time,
 )
 from training.wire.step_block import (
+    ROW_BYTES,
     STEP_ROW,
     StepBlock,
     StepColumns,
-    decode_row,
+    decode_rows,
     encode_row,
     read_row,
 )
@@ -87,8 +88,8 @@ def parse_report(line: str, load: Load = load) -> Report | None:
 
 
 def _parse_row(text: str) -> Report | None:
-    row = decode_row(text)
-    if row is None:
+    row = decode_rows(text)
+    if row is None or len(row) != ROW_BYTES:
         return None
     try:
         return read_row(row)
@@ -136,7 +137,7 @@ def split_steps(record: Record) -> Sequence[Record]:
     """Split a `StepBlock` into its steps, see `make_step_records`. Return any other record as it
     is."""
     if isinstance(record.event, StepBlock):
-        return make_step_records(record, record.event.unpacked)
+        return make_step_records(record, record.event.unpack())
     return (record,)
 
 

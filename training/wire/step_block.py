@@ -28,7 +28,10 @@ INTEGERS = ("epoch", "step", "samples", "correct", "bytes_sent", "staleness", "l
 MOST_STEPS = 4096
 """Steps of a block, at the most."""
 
-_row = Struct(f"<q{1 + len(FLOATS)}d{len(INTEGERS)}q")
+_row = Struct(f"<i{1 + len(FLOATS)}d{len(INTEGERS) - 1}q?")
+ROW_BYTES = _row.size
+ROW_CHARACTERS = ROW_BYTES // 3 * 4
+"""Of a row as text: its bytes are a multiple of 3, so that rows can be decoded together."""
 _floats_of = attrgetter(*FLOATS)
 _integers_of = attrgetter(*INTEGERS)
 _NUM_INTEGERS = 1 + len(INTEGERS)
@@ -85,10 +88,10 @@ _columns_of = attrgetter(*(field.name for field in fields(StepFinished) if field
 
 
 class _Packed(Event):
-    """Base of an event that is unpacked once, when it is decoded."""
+    """Base of an event that is unpacked once: a dataclass has no slots but those of its fields."""
 
-    __slots__ = ("unpacked",)
-    unpacked: StepColumns
+    __slots__ = ("_columns",)
+    _columns: StepColumns
 
 
 @immutable
@@ -110,7 +113,14 @@ class StepBlock(_Packed):
         """Raises: ValueError."""
         # Not by super(), which does not know the class that a dataclass with slots becomes.
         Event.validate(self)
-        self.unpacked = _unpack(self)
+        self.unpack()
+
+    def unpack(self) -> StepColumns:
+        """Return the columns, which are unpacked once. Raises: ValueError, if they are damaged, or
+        a number is out of bounds."""
+        if not hasattr(self, "_columns"):
+            self._columns = _unpack(self)
+        return self._columns
 
 
 # Rows ---------------------------------------------------------------------------------------------
@@ -122,30 +132,33 @@ def encode_row(step: StepFinished, time: float) -> str:
     return b2a_base64(row, newline=False).decode()
 
 
-def decode_row(text: str) -> bytes | None:
-    """Return the row of this text; None if it is none."""
+def decode_rows(text: str) -> bytes | None:
+    """Return the rows in a text, one behind the other as in the text; None if it is no rows."""
     try:
-        row = a2b_base64(text)
+        rows = a2b_base64(text)
     except ValueError:
         return None
-    return row if len(row) == _row.size else None
+    # Both: characters that are not base64 are passed over.
+    is_whole = len(text) % ROW_CHARACTERS == 0 and len(rows) * 4 == len(text) * 3
+    return rows if rows and is_whole else None
 
 
 def rank_of_row(row: bytes) -> int:
     """Return the rank that has reported a row."""
-    return int.from_bytes(row[:8], "little", signed=True)
+    return int.from_bytes(row[:4], "little", signed=True)
 
 
 def read_row(row: bytes) -> tuple[StepFinished, float]:
     """Return the step of a row, and its time. Raises: ValueError, if a number is out of bounds."""
-    columns = _read_rows([row])
+    columns = _read_rows(row)
     (step,) = columns.make_steps()
     return step, columns.times[0]
 
 
-def _read_rows(rows: Sequence[bytes]) -> StepColumns:
-    """Raises: ValueError, if a number is out of bounds."""
-    ranks, times, *columns = zip(*_row.iter_unpack(b"".join(rows)), strict=True)
+def _read_rows(rows: bytes) -> StepColumns:
+    """Raises: ValueError, if a number is out of bounds, or the rows are of several ranks."""
+    ranks, times, *columns = zip(*_row.iter_unpack(rows), strict=True)
+    require("rank", max(ranks), ranks[0], min(ranks))
     return _make_columns(ranks[0], times, columns[: len(FLOATS)], columns[len(FLOATS) :])
 
 
@@ -183,10 +196,14 @@ def _check(columns: StepColumns) -> None:
 # Blocks -------------------------------------------------------------------------------------------
 
 
-def pack_rows(rows: Sequence[bytes]) -> StepBlock:
+def pack_rows(rows: bytes) -> StepBlock:
     """Return the block of rows of one rank, at most `MOST_STEPS`. Raises: ValueError, if a number
-    of any row is out of bounds."""
-    columns = _read_rows(rows)
+    of any row is out of bounds, or they are of several ranks."""
+    return pack_columns(_read_rows(rows))
+
+
+def pack_columns(columns: StepColumns) -> StepBlock:
+    """Return the block of columns of at most `MOST_STEPS` steps, which are within bounds."""
     floats = array("f")
     float_columns = _floats_of(columns)
     rests = _find_rests(float_columns)
@@ -198,7 +215,7 @@ def pack_rows(rows: Sequence[bytes]) -> StepBlock:
         integers.append(column[0])
         integers.extend(map(sub, column[1:], column))
     packed = _deflate(floats.tobytes(), integers.tobytes())
-    return StepBlock(columns.rank, columns.step[-1], len(rows), packed)
+    return StepBlock(columns.rank, columns.step[-1], len(columns), packed)
 
 
 def _deflate(floats: bytes, integers: bytes) -> str:

@@ -60,7 +60,7 @@ from training.wire.rank_events import (
     Started,
     StepFinished,
 )
-from training.wire.step_block import StepBlock, decode_row, encode_row, pack_rows
+from training.wire.step_block import StepBlock, decode_rows, encode_row, pack_rows
 
 TEXTS = ("", "a", "ä — 🏖️", 'quo"te\\', "two\nlines", "\x1b[31m\r\t", "@rankboard {}", "null")
 VALUES: dict[str, Any] = {
@@ -87,9 +87,10 @@ def some(cls: type[Any], dice: random.Random) -> Event:
     if cls is StepBlock:
         step = some(StepFinished, dice)
         assert isinstance(step, StepFinished)
-        row = decode_row(encode_row(step, 1.79e9 * dice.random()))
+        step.rank = dice.randint(0, 1000)
+        row = decode_rows(encode_row(step, 1.79e9 * dice.random()))
         assert row is not None
-        return pack_rows([row] * dice.randint(1, 9))
+        return pack_rows(row * dice.randint(1, 9))
     while True:
         made = cls(**{field.name: dice.choice(VALUES[str(field.type)]) for field in fields(cls)})
         assert isinstance(made, Event)

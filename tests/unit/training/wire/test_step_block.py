@@ -11,12 +11,13 @@ from collections.abc import Sequence
 import pytest
 
 from remote import events as launcher_events
-from training.wire.events import Record, decode, encode, expand, fault
+from training.wire.events import Record, decode, encode, expand, fault, parse_report
 from training.wire.rank_events import StepFinished
 from training.wire.step_block import (
     MOST_STEPS,
+    ROW_BYTES,
     StepBlock,
-    decode_row,
+    decode_rows,
     encode_row,
     pack_rows,
     read_row,
@@ -47,9 +48,10 @@ def random_steps(seed: int, count: int) -> list[tuple[StepFinished, float]]:
     return steps
 
 
-def rows_of(steps: Sequence[tuple[StepFinished, float]]) -> list[bytes]:
-    rows = [decode_row(encode_row(step, time)) for step, time in steps]
-    return [row for row in rows if row is not None]
+def rows_of(steps: Sequence[tuple[StepFinished, float]]) -> bytes:
+    rows = decode_rows("".join(encode_row(step, time) for step, time in steps))
+    assert rows is not None
+    return rows
 
 
 def figures(step: StepFinished) -> list[float]:
@@ -81,12 +83,13 @@ def test_the_steps_of_a_week_are_small(per_block: int, most: float) -> None:
         step.bytes_sent = 712_440
         step.staleness = 0
     rows = rows_of(steps)
-    blocks = [rows[start : start + per_block] for start in range(0, len(rows), per_block)]
+    size = per_block * ROW_BYTES
+    blocks = [rows[start : start + size] for start in range(0, len(rows), size)]
     lines = [
         encode(Record(0, 0, 10_000_000 + place, BEGAN + 0.1234567, pack_rows(block)))
         for place, block in enumerate(blocks)
     ]
-    assert sum(map(len, lines)) / len(rows) <= most
+    assert sum(map(len, lines)) / len(steps) <= most
 
 
 @pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf, 1e38, 1e300])
@@ -128,7 +131,7 @@ def test_an_impossible_number_is_refused(changed: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="is not between"):
         pack_rows(rows)
     with pytest.raises(ValueError, match="is not between"):
-        read_row(rows[1])
+        read_row(rows[ROW_BYTES : 2 * ROW_BYTES])
 
 
 def damaged_columns() -> dict[str, str]:
@@ -172,9 +175,13 @@ def test_damage_anywhere_is_refused_or_within_bounds() -> None:
             one.event.validate()
 
 
-@pytest.mark.parametrize("text", ["", "AAAA", "é", "A" * 172, "A" * 173, "{}"])
+@pytest.mark.parametrize("text", ["", "AAAA", "é" * 156, "A" * 155, "A" * 152 + "!!!!", "{}"])
 def test_what_is_no_row_is_no_step(text: str) -> None:
-    row = decode_row(text)
-    if row is not None:  # of zeros
-        step, time = read_row(row)
-        assert (step.step, time) == (0, 0.0)
+    assert decode_rows(text) is None
+    assert parse_report(f"step {text}") is None
+
+
+def test_rows_of_several_ranks_are_no_block() -> None:
+    steps = [(StepFinished(rank, 1, 1, 1.0, 0.1), BEGAN) for rank in (0, 0, 1)]
+    with pytest.raises(ValueError, match="rank is 1"):
+        pack_rows(rows_of(steps))
