@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from remote.cluster.hosts import HOSTS
 from remote.events import Restarted, decode, expand
@@ -26,6 +26,9 @@ from remote.run.output.script_readings import Expand
 from training.mistake import MistakeError
 from training.wire.events import SESSION, Record, other_format
 from training.wire.host_events import Launched
+
+if TYPE_CHECKING:  # lists of runs need no state of any
+    from remote.record.snapshots import RunMoment
 
 LOOK = 0.2
 """Seconds between two looks at what another launcher has recorded."""
@@ -197,13 +200,16 @@ class EventsReader:
             return block[:lines_end]
         return b""
 
-    def seek(self, offset: int, expand: Expand | None = None) -> None:
-        """Continue at the byte `offset`, where a line begins. `expand` belongs to that place."""
+    def seek(self, offset: int) -> None:
+        """Continue at the byte `offset`, where a line begins."""
         self.offset = offset
-        if expand:
-            self.parser.expand = expand
         if self._file:
             self._file.seek(offset)
+
+    def continue_from(self, moment: RunMoment) -> None:
+        """Continue behind a moment of the run."""
+        self.parser.expand = moment.expand
+        self.seek(moment.offset)
 
     def seek_line(self, offset: int) -> None:
         """Continue at the first line that begins at the byte `offset` or later."""
@@ -282,13 +288,18 @@ def read_records(
     hosts: int = HOSTS,
     remark: Remark | None = None,
     expand: Expand = expand,
+    *,
+    after: RunMoment | None = None,
 ) -> Iterator[Record]:
     """Yield the records of a run with so many hosts in order of arrival, expanded (see
-    `remote.run.output.script_readings`). `remark` is called with what was left out.
+    `remote.run.output.script_readings`), or only those after a moment. `remark` is called with what
+    was left out.
 
     Raises: OtherFormat; RunFolderError.
     """
     with closing(EventsReader(folder, hosts, expand)) as reader:
+        if after:
+            reader.continue_from(after)
         reader.require_file()
         yield from reader
         yield from reader.read_unfinished_line()

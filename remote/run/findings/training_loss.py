@@ -33,6 +33,13 @@ def join_losses(ranks: Ranks) -> float | None:
     return finite_mean(known_losses) if known_losses else None
 
 
+def is_mean_beside_prints(run: RunState) -> bool:
+    """Return True if the training loss of a script is the mean of its last steps, as the watch sees
+    them: the script itself may print another one, such as that of its last step."""
+    is_printed = run.progress.prints_other_loss or any(rank.prints_loss for rank in run.ranks)
+    return run.progress.watched and not is_printed
+
+
 def find_loss_rise(run: RunState) -> LossRise | None:
     """Return how the training loss has risen far above the first one; while it is there, to what it
     is now. None if it never has."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from remote.events import expand
 from remote.plan.plan import Plan
-from remote.record import tape
+from remote.record import snapshots, tape
 from remote.record.events_file import RunFolderError
 from remote.record.loss_course import read_loss_course, read_loss_points
 from remote.record.tape import Tape
@@ -133,7 +132,7 @@ def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -
 def test_an_overview_leaves_out_steps_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LARGE", 0), ("STEPS", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
+    for name, value in (("LARGE", 0), ("LINES", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
         monkeypatch.setattr(tape, name, value)
     made = history(600)
     folder = recorded(tmp_path, made)
@@ -166,7 +165,7 @@ def test_an_overview_goes_on_with_what_comes(tmp_path: Path) -> None:
 def test_an_overview_has_what_a_rank_tells_in_one_line_with_its_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LARGE", 0), ("STEPS", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
+    for name, value in (("LARGE", 0), ("LINES", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
         monkeypatch.setattr(tape, name, value)
     made = History(plan(2)).training(0, 600)
     for step in range(1, 601):
@@ -185,7 +184,7 @@ def test_an_overview_has_what_a_rank_tells_in_one_line_with_its_steps(
 def test_an_overview_takes_few_samples_of_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LARGE", 0), ("STEPS", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
+    for name, value in (("LARGE", 0), ("LINES", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
         monkeypatch.setattr(tape, name, value)
     made = History(plan(2)).training(0, 600, device="cuda:0")
     for step in range(1, 601):
@@ -231,7 +230,8 @@ def test_the_points_of_the_loss_have_their_steps_and_all_tests(tmp_path: Path) -
 def test_copies_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tape, "APART", 4_000)
     made = history(200)
-    monkeypatch.setattr(tape, "MEMORY", most := 5 * len(pickle.dumps(made.state())))
+    size = len(snapshots.compress(snapshots.freeze(made.state(), expand)))
+    monkeypatch.setattr(tape, "MEMORY", most := 5 * size)
     played = Tape(recorded(tmp_path, made), made.plan)
     played.advance(END, 10**6)
     assert 1 <= len(played._copies) < 20

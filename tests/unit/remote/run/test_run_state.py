@@ -581,6 +581,8 @@ def test_a_warning_of_a_check_is_noted_once_though_a_restart_checks_again() -> N
     assert [note for note in notes if "bus" in note] == [
         "node1: load: the host is busy (see rankboard doctor)"
     ]
+    news = [line.text for line in history.state().log.lines]
+    assert not [text for text in news if "bus" in text], "the dashboard has it on top"
 
 
 def test_a_warning_of_many_hosts_names_some_of_them() -> None:
