@@ -22,8 +22,9 @@ from remote.record.snapshots import RunMoment
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
-from training.wire.events import Record
+from training.wire.events import Record, split_steps
 from training.wire.rank_events import StepFinished
+from training.wire.step_block import StepBlock
 
 COPIES = 64
 """Copies of the state that are kept of a run, and so the parts of it that jumping back re-reads."""
@@ -123,14 +124,15 @@ class Tape:
         return RunMoment(self.state, self._reader.parser.expand, self._reader.offset)
 
     def advance(self, end_time: float, record_count: int) -> bool:
-        """Apply the next records up to a time: about so many, as those of a line come together.
-        Return True if there are more up to that time. Raises: OtherFormat; RunFolderError."""
+        """Apply the next records up to a time: about so many, as those of a line come together. Each
+        step of a block counts as one. Return True if there are more up to that time. Raises:
+        OtherFormat; RunFolderError."""
         while record_count > 0:
             self._next = self._next or self._reader.read_records()
             if not self._next:
                 self._reader.check_end()
                 return False
-            record_count -= len(self._next)
+            record_count -= sum(map(_count_steps, self._next))
             if not self._apply_line(end_time):
                 return False
             self._keep_copy()
@@ -138,7 +140,7 @@ class Tape:
 
     def _apply_line(self, end_time: float) -> bool:
         """Apply the records of the line up to a time. Return True if these are all."""
-        for index, record in enumerate(self._next):  # a line may have the steps of a second
+        for index, record in enumerate(self._next):
             if self._time_of(record) > end_time:
                 del self._next[:index]
                 return False
@@ -229,13 +231,18 @@ class Tape:
             self._apart *= 2
 
 
+def _count_steps(record: Record) -> int:
+    return record.event.count if isinstance(record.event, StepBlock) else 1
+
+
 def _sample_steps(records: Sequence[Record]) -> Iterator[Record]:
     """Yield a few of the steps of a block, and all other records."""
-    # A power of two, so that ranks whose blocks are of about one size have steps in common.
-    distance = 1 << max(0, (len(records) // BLOCK_LINES).bit_length() - 1)
     for record in records:
-        if not isinstance(record.event, StepFinished) or record.event.step % distance == 0:
-            yield record
+        # A power of two, so that ranks whose blocks are of about one size have steps in common.
+        distance = 1 << max(0, (_count_steps(record) // BLOCK_LINES).bit_length() - 1)
+        for part in split_steps(record):
+            if not isinstance(part.event, StepFinished) or part.event.step % distance == 0:
+                yield part
 
 
 def preview_tape(folder: Path, plan: Plan) -> Tape:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from array import array
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from itertools import accumulate, repeat
 from operator import add, attrgetter, sub
@@ -75,16 +75,19 @@ class StepColumns:
 
     def part(self, start: int, stop: int | None = None) -> StepColumns:
         """Return the steps of a slice."""
-        columns = (column[start:stop] for column in _columns_of(self))
+        columns = (column[start:stop] for column in columns_of(self))
         return StepColumns(self.rank, self.times[start:stop], *columns)
 
     def make_steps(self) -> Iterator[StepFinished]:
         """Yield the steps one by one."""
-        *columns, loss_known = _columns_of(self)
+        *columns, loss_known = columns_of(self)
         return map(StepFinished, repeat(self.rank), *columns, map(bool, loss_known))
 
 
-_columns_of = attrgetter(*(field.name for field in fields(StepFinished) if field.name != "rank"))
+columns_of: Callable[[StepColumns], tuple[Sequence[Any], ...]] = attrgetter(
+    *(field.name for field in fields(StepFinished) if field.name != "rank")
+)
+"""The columns of steps by the fields of `StepFinished`, in their order, without the rank."""
 
 
 class _Packed(Event):

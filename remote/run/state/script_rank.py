@@ -301,11 +301,19 @@ class ScriptRank(RankState):
         return step
 
     def shown_steps(self, steps: StepColumns) -> StepColumns:
-        """Return alike steps as they are shown, see `shown_step`."""
-        if not self.hides_step_losses or not is_of_watch(steps.compute[0], steps.sync[0]):
+        """Return steps as they are shown, see `shown_step`."""
+        if not self.hides_step_losses:
             return steps
-        unknown_losses = [math.nan] * len(steps)
-        return replace(steps, loss=unknown_losses, loss_known=[False] * len(steps))
+        are_hidden = [*map(is_of_watch, steps.compute, steps.sync)]
+        are_known = [
+            is_known and not is_hidden
+            for is_known, is_hidden in zip(steps.loss_known, are_hidden, strict=True)
+        ]
+        losses = [
+            math.nan if is_hidden else loss
+            for loss, is_hidden in zip(steps.loss, are_hidden, strict=True)
+        ]
+        return replace(steps, loss=losses, loss_known=are_known)
 
     def take_steps(self, steps: StepColumns, times: Sequence[float]) -> None:
         """See `RankState.take_steps`."""
