@@ -86,23 +86,25 @@ def describe_needs(
     chosen: RunItem, needy: Sequence[RunItem], max_others: int
 ) -> tuple[str, list[Reason]]:
     """Say what is the matter with a chosen one of the rows that need a person, in a title and
-    reasons below it, and then with others of them, a line each, at most so many.
+    reasons below it, and then with others of them, a line each, about so many.
 
     `needy` are in the order in which to look at them. Each line names its run.
     """
     verdict = judge_item(chosen)
     others = [item for item in needy if item is not chosen]
     is_first = bool(others) and chosen is needy[0]
-    title = f"{'First: ' if is_first else ''}{chosen.short_title} {verdict.title}"
+    title = f"{'Look first at ' if is_first else ''}{chosen.short_title}: {verdict.finding}"
     reasons: list[Reason] = list(verdict.reasons)
-    order_word = "Then" if is_first else "Also"
-    for item in others[:max_others]:
+    order_text = "then at" if is_first else "also"
+    # A line that says there is one more takes as much room as that one.
+    num_named = max_others if len(others) > max_others + 1 else len(others)
+    for item in others[:num_named]:
         look = describe_state(item)
-        text = plain(f"{order_word}: {item.short_title} {judge_item(item).title}")
+        text = plain(f"{order_text} {item.short_title}: {judge_item(item).finding}")
         reasons.append(Content.assemble((look.sign, SIGN_STYLES.get(look.style, "")), f" {text}"))
-    num_more = len(others) - max_others
-    if num_more > 0:
-        reasons.append(f"and {count(num_more, 'more run')}, marked ! in the list")
+    if num_named < len(others):
+        num_more = len(others) - num_named
+        reasons.append(f"and {num_more} more runs, marked ! in the list")
     return title, reasons
 
 

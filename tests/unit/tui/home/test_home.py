@@ -790,21 +790,21 @@ async def test_what_needs_a_person_stands_on_top_with_the_keys_that_help(
         )
     home = Home(runs_dir)
     async with home.app.run_test(size=size, notifications=True) as pilot:
-        await home.shows(pilot, "✗ First: my-b-2 failed: rank 1: killed", "enter open")
-        await home.shows(pilot, "✗ Then: my-a-1 failed: rank 1: killed", "! go to my-a-1")
+        await home.shows(pilot, "✗ Look first at my-b-2: rank 1: killed", "enter open")
+        await home.shows(pilot, "✗ then at my-a-1: rank 1: killed", "! go to my-a-1")
         await home.shows(pilot, "R resume from checkpoint 20 (5 steps lost)", "─ my-b-2: b-2 ─")
-        assert home.text().count("my-b-2 failed") == 1, "said once"
+        assert home.text().count("rank 1: killed") == 2, "each said once"
         assert len(re.findall(r"^ *! +✗ failed", home.text(), re.MULTILINE)) == 2
         await pilot.press("exclamation_mark")
-        await home.shows(pilot, "▌ ✗ my-a-1 failed: rank 1: killed", "─ my-a-1: a-1 ─")
-        await home.shows(pilot, "✗ Also: my-b-2 failed: rank 1: killed")
+        await home.shows(pilot, "▌ ✗ my-a-1: rank 1: killed", "─ my-a-1: a-1 ─")
+        await home.shows(pilot, "✗ also my-b-2: rank 1: killed")
         await pilot.press("home")
-        await home.shows(pilot, "─ c-3 ─", "✗ First: my-b-2 failed: rank 1", "! go to my-b-2")
+        await home.shows(pilot, "─ c-3 ─", "✗ Look first at my-b-2: rank 1", "! go to my-b-2")
         assert "R resume" not in home.text().splitlines()[3], "it would resume another run"
         await pilot.press("exclamation_mark", "enter")
         await home.is_at(pilot, RunScreen)
         await pilot.press("escape")
-        await home.shows(pilot, "1 needs you", "▌ ✗ my-a-1 failed: rank 1", "! go to my-a-1")
+        await home.shows(pilot, "1 needs you", "▌ ✗ my-a-1: rank 1", "! go to my-a-1")
         await pilot.press("exclamation_mark", "enter")
         await home.is_at(pilot, RunScreen)
         await pilot.press("escape", "exclamation_mark")
@@ -1289,19 +1289,21 @@ def test_what_needs_a_person_names_each_run_the_most_urgent_first() -> None:
     entries = (FLAWED, diverged, FAILED, live)
     needy = sort_by_urgency([RunItem(entry.name, entry) for entry in entries])
     assert [item.name for item in needy] == ["live", "failed", "flawed", "diverged"]
-    title, reasons = describe_needs(needy[0], needy, max_others=2)
-    assert title.startswith("First: live slow now")
+    title, reasons = describe_needs(needy[0], needy, max_others=1)
+    assert title.startswith("Look first at live: slow now")
     lines = [str(reason) for reason in reasons]
-    assert lines[0] == "✗ Then: failed failed: KeyError"
-    assert lines[1].startswith("▲ Then: flawed overfitted")
-    assert lines[2].startswith("and 1 more run")
+    assert lines[0] == "✗ then at failed: KeyError"
+    assert lines[1].startswith("and 2 more runs")
+    _, reasons = describe_needs(needy[0], needy, max_others=2)
+    assert str(reasons[1]).startswith("▲ then at flawed: overfitted")
+    assert str(reasons[2]).startswith("▲ then at diverged: diverged")
 
 
 def test_of_a_run_that_failed_with_a_flaw_both_are_said_of_it() -> None:
     entry = FAILED._replace(flaws=(Flaw(FlawKind.DIVERGED, step=3, after="NaN"),))
     item = RunItem("failed", entry)
     title, reasons = describe_needs(item, [item], max_others=2)
-    assert (title, len(reasons)) == ("failed failed: KeyError", 1)
+    assert (title, len(reasons)) == ("failed: KeyError", 1)
     assert str(reasons[0]).startswith("also diverged at step 3")
 
 
