@@ -28,7 +28,7 @@ WIDEST_CELL = 36
 LONGEST_TITLE = 24
 """Cells that the name of a run may take."""
 NARROWEST_CELL = 4
-LONGEST_BAR = 20
+LONGEST_BAR = 30
 """Cells of the bar of a row's largest value, at most."""
 SHORTEST_BAR = 8
 """Without room for as much, there are no bars."""

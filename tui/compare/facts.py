@@ -281,6 +281,15 @@ def format_change(change: float, comparative: Comparative, *, is_points: bool = 
     return f"{100 * abs(change):,.1f}{unit} {word}"
 
 
+def format_change_bounds(low: float, high: float) -> str:
+    """Return two bounds of a change of a time in words: "12.5 to 14.0% longer"."""
+    if low < 0 < high:
+        return f"{format_change(low, LENGTH)} to {format_change(high, LENGTH)}"
+    word = LENGTH.more if low >= 0 else LENGTH.less
+    least, most = sorted((abs(low), abs(high)))
+    return f"{100 * least:,.1f} to {100 * most:,.1f}% {word}"
+
+
 def _format_times(ratio: float) -> str:
     return f"{ratio:,.1f}x" if ratio < 10 else f"{ratio:,.0f}x"
 
@@ -307,13 +316,7 @@ def _differ_in_bounds(run: ComparedRun) -> Difference | None:
     if run.against is None or not math.isfinite(run.against.ratio.low) or run.is_per_sample:
         return None
     ratio = run.against.ratio
-    low, high = sorted(abs(bound - 1) for bound in (ratio.low, ratio.high))
-    if ratio.low >= 1 or ratio.high <= 1:
-        word = LENGTH.more if ratio.low >= 1 else LENGTH.less
-        text = f"{100 * low:,.1f} to {100 * high:,.1f}% {word}"
-    else:
-        text = f"{format_change(ratio.low - 1, LENGTH)} to {format_change(ratio.high - 1, LENGTH)}"
-    return Difference(text, Effect.PLAIN)
+    return Difference(format_change_bounds(ratio.low - 1, ratio.high - 1), Effect.PLAIN)
 
 
 def format_interval(low: float, high: float) -> str:

@@ -30,7 +30,7 @@ from tui.kit.bindings import bindings, key_of
 from tui.kit.messages import NewRun, OpenRun, OpenStudy
 from tui.kit.run_session import LiveScreen
 from tui.kit.widgets.keys import KeyFooter
-from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
+from tui.kit.widgets.verdict_strip import FRAME_WIDTH, NextKey, Severity, VerdictStrip
 
 LOOK_EVERY = 2.0
 """Seconds between two looks at what is recorded here, at least."""
@@ -264,7 +264,8 @@ class HomeScreen(LiveScreen, Keeping):
         else:
             next_keys = [NextKey(next_key, f"go to {item.short_title}")]
         max_others = MAX_OTHERS if self.size.height >= ROOMY else 1
-        title, reasons = describe_needs(item, needy, max_others)
+        width = self.size.width - FRAME_WIDTH
+        title, reasons = describe_needs(item, needy, max_others, width)
         strip.show(judge_item(item).severity, title, reasons, next_keys)
 
     def _show_text(self, widget_id: str, text: str) -> None:

@@ -83,10 +83,10 @@ def sort_by_urgency(items: Iterable[RunItem]) -> list[RunItem]:
 
 
 def describe_needs(
-    chosen: RunItem, needy: Sequence[RunItem], max_others: int
+    chosen: RunItem, needy: Sequence[RunItem], max_others: int, width: int
 ) -> tuple[str, list[Reason]]:
     """Say what is the matter with a chosen one of the rows that need a person, in a title and
-    reasons below it, and then with others of them, a line each, about so many.
+    reasons below it, and then with others of them, about so many, a line of this width each.
 
     `needy` are in the order in which to look at them. Each line names its run.
     """
@@ -101,7 +101,8 @@ def describe_needs(
     for item in others[:num_named]:
         look = describe_state(item)
         text = plain(f"{order_text} {item.short_title}: {judge_item(item).finding}")
-        reasons.append(Content.assemble((look.sign, SIGN_STYLES.get(look.style, "")), f" {text}"))
+        line = Content.assemble((look.sign, SIGN_STYLES.get(look.style, "")), f" {text}")
+        reasons.append(line.truncate(max(width, 1), ellipsis=True))
     if num_named < len(others):
         num_more = len(others) - num_named
         reasons.append(f"and {num_more} more runs, marked ! in the list")

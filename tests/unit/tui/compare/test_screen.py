@@ -90,7 +90,9 @@ async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[P
         found = screen_text(app)
         sooner = "andprobablysoonerat85%testaccuracy(3s,B5s)"
         assert sooner in unspaced(app).replace("▌", "")
-        assert "time per step: +50.0%, certain: between +" in found, "what it rests on"
+        assert "time per step of B: 50.0% longer, certain: 38.0 to 63.0% longer" in found, (
+            "what it rests on"
+        )
         facts = {line[:16].strip(): line[16:].split("  ") for line in found.splitlines()}
         cells = {
             label: [cell.strip() for cell in row if cell.strip()] for label, row in facts.items()

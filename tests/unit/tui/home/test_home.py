@@ -1289,20 +1289,21 @@ def test_what_needs_a_person_names_each_run_the_most_urgent_first() -> None:
     entries = (FLAWED, diverged, FAILED, live)
     needy = sort_by_urgency([RunItem(entry.name, entry) for entry in entries])
     assert [item.name for item in needy] == ["live", "failed", "flawed", "diverged"]
-    title, reasons = describe_needs(needy[0], needy, max_others=1)
+    title, reasons = describe_needs(needy[0], needy, max_others=1, width=80)
     assert title.startswith("Look first at live: slow now")
     lines = [str(reason) for reason in reasons]
     assert lines[0] == "✗ then at failed: KeyError"
     assert lines[1].startswith("and 2 more runs")
-    _, reasons = describe_needs(needy[0], needy, max_others=2)
+    _, reasons = describe_needs(needy[0], needy, max_others=2, width=30)
     assert str(reasons[1]).startswith("▲ then at flawed: overfitted")
     assert str(reasons[2]).startswith("▲ then at diverged: diverged")
+    assert all(len(str(reason)) <= 30 for reason in reasons)
 
 
 def test_of_a_run_that_failed_with_a_flaw_both_are_said_of_it() -> None:
     entry = FAILED._replace(flaws=(Flaw(FlawKind.DIVERGED, step=3, after="NaN"),))
     item = RunItem("failed", entry)
-    title, reasons = describe_needs(item, [item], max_others=2)
+    title, reasons = describe_needs(item, [item], max_others=2, width=80)
     assert (title, len(reasons)) == ("failed: KeyError", 1)
     assert str(reasons[0]).startswith("also diverged at step 3")
 
