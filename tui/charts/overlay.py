@@ -9,13 +9,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remote.format import duration, percent
+from remote.format import duration
 from remote.metrics.points import Points, evaluation_points, training_points
 from remote.metrics.run import RunFigures
 from tui.charts.annotations import PointLabel
 from tui.charts.axis_limits import MIN_DECADES, count_decades
 from tui.charts.chart_view import USUAL_SMOOTHING
-from tui.charts.raster import MARK_COLOUR, Curve, Floats
+from tui.charts.raster import Curve, Floats
 from tui.charts.smoothing import smooth
 from tui.kit.inks import REFERENCE
 from tui.kit.palette import RUN_LETTERS
@@ -125,7 +125,6 @@ def mark_goal(curves: Sequence[Curve], goal: float, *, clock: bool) -> MarkedCur
         faint=True,
         band=False,
     )
-    labels.append(PointLabel(left, level, f"all reach {percent(goal)}", MARK_COLOUR))
     return MarkedCurves([level_line, *signed_curves], tuple(labels))
 
 

@@ -15,7 +15,7 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from remote.format import listed
+from remote.format import listed, percent
 from remote.metrics.compare import ComparedRun, compare_runs
 from remote.metrics.run import read_figures
 from remote.plan.plan import PlanError
@@ -57,8 +57,8 @@ ROOMY = 30
 """Lines from which on the verdict has its statistics."""
 TWO_CHARTS = 120
 """Columns from which on there is a second chart beside the first one."""
-MARGIN_WIDTH = 3
-"""Cells of a line that the padding and the scrollbar take."""
+MARGIN_WIDTH = 4
+"""Cells of a line that the padding and the scrollbar take, with one between it and the table."""
 OVER_STEPS = PlotOptions("step", named=True)
 OVER_TIME = PlotOptions("time since the first step", clock=True, named=True)
 
@@ -155,12 +155,16 @@ class CompareScreen(Screen[None]):
         is_log = measure.is_log(curves)
         if name == "first" and self._log_y is not None:
             is_log = self._log_y
-        pane.border_title = self._chart_title(measure, is_log)
+        title = self._chart_title(measure, is_log)
+        pane.border_title = f" {title} "
         if not self._compared:
             return
         marked = MarkedCurves(curves)
+        goal = self._compared[0].goal
         if measure is TEST_ACCURACY:
-            marked = mark_goal(curves, self._compared[0].goal, clock=self._by_time)
+            marked = mark_goal(curves, goal, clock=self._by_time)
+        if marked.labels:
+            pane.border_title = f" {title}  {palette.sign('test')} reaches {percent(goal)} "
         options = structs.replace(
             OVER_TIME if self._by_time else OVER_STEPS, log_y=is_log, point_labels=marked.labels
         )
@@ -236,7 +240,7 @@ class CompareScreen(Screen[None]):
         notes = "  log" if is_log else ""
         if measure.is_noisy:
             notes += f"  ema {USUAL_SMOOTHING:g}".replace("0.", ".")
-        return f" {measure.title} by {along}{notes} "
+        return f"{measure.title} by {along}{notes}"
 
     # Keys
 

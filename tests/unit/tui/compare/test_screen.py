@@ -117,13 +117,13 @@ async def test_the_chart_marks_where_each_run_reaches_the_accuracy_of_all(
 ) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "all reach 85%")
-        assert screen_text(app).count("◆") == 2
+        await shown(pilot, "◆ reaches 85%")
+        assert screen_text(app).count("◆") == 3, "once in the title, and for each run"
         for label in ("A 3 s", "B 5 s"):
             assert label in screen_text(app)
         await pilot.press("x")
         await shown(pilot, "test accuracy (%) by step")
-        assert "all reach 85%" in screen_text(app)
+        assert "◆ reaches 85%" in screen_text(app)
         assert "A 3 s" not in screen_text(app)
 
 
