@@ -23,7 +23,6 @@ and the ratio of each job with its 95 % interval, last.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import socket
@@ -48,8 +47,9 @@ from remote.run.findings.alerts import Alarm, find_alerts
 from remote.run.run_state import RunState
 from remote.statistics.interval import mean_interval
 from training.agent.host import processes
-from training.wire.events import PREFIX
+from training.wire.events import PREFIX, parse_report
 from training.wire.rank_events import StepFinished
+from training.wire.step_block import STEP_ROW
 
 RANKS = 4
 BIN = Path(sys.executable).parent
@@ -137,15 +137,15 @@ class Alone:
         """Whether all ranks have made a step. Ends the program where one has failed."""
         if any(process.poll() is not None for process in self.ranks):
             raise SystemExit("a rank without launcher failed")
-        return all('"event":"step"' in path.read_text() for path in self.outputs)
+        return all(f"{PREFIX}{STEP_ROW}" in path.read_text() for path in self.outputs)
 
     def iterations(self) -> Iterator[Iteration]:
         """Those of all ranks."""
         for path in self.outputs:
             for line in path.read_text().splitlines():
-                if line.startswith(PREFIX) and '"event":"step"' in line:
-                    said = json.loads(line[len(PREFIX) :])
-                    yield Iteration(said["time"], said["seconds"])
+                report = parse_report(line.removeprefix(PREFIX))
+                if report and isinstance(report[0], StepFinished):
+                    yield Iteration(report[1] or 0.0, report[0].seconds)
 
     def stop(self) -> None:
         """End all ranks."""

@@ -98,6 +98,8 @@ class CheckFinished(HostEvent):
     """What was measured of the host, where the result says more than that."""
     command: str = ""
     """The command of rankboard that does what is advised, if there is one."""
+    helps_to_exclude: bool = False
+    """A run without the host would be better off. Older records do not say so."""
 
 
 @immutable

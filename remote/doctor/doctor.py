@@ -148,6 +148,7 @@ def _checked(host_index: int, check_name: str, finding: HostFinding | str) -> Ch
         finding.advice,
         value=finding.value,
         command=finding.command,
+        helps_to_exclude=finding.helps_to_exclude,
     )
 
 

@@ -42,6 +42,8 @@ class HostFinding(Struct, frozen=True):
     """What was measured; the text, where all is well."""
     command: str = ""
     """The command of rankboard that does what is advised, if there is one."""
+    helps_to_exclude: bool = False
+    """A run without the host would be better off."""
     is_download: bool = False
     """The text says what has to be downloaded first."""
 

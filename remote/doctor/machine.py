@@ -145,6 +145,7 @@ def _compare_cores(checked: CheckedHost) -> HostFinding | str:
         advice,
         value=f"{checked.hello.cores:g}",
         command=checked.exclude_command,
+        helps_to_exclude=True,
     )
 
 

@@ -72,6 +72,7 @@ def _compare_speed(checked: CheckedHost, interface_text: str) -> HostFinding | s
         f"{checked.host.name}",
         value=f"{_speed_of(checked):g} Mbit/s",
         command=checked.exclude_command,
+        helps_to_exclude=True,
     )
 
 

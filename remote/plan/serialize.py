@@ -14,7 +14,7 @@ from remote.plan.plan import Plan, PlanError, Policy, Script, Upload, is_label
 from remote.sanitise import unseen_character
 from training.job import Job
 from training.wire.codec import decoder_of
-from training.wire.format import FORMAT, format_of
+from training.wire.format import FORMAT, READABLE, READABLE_TEXT, format_of
 
 
 class OtherFormat(PlanError):
@@ -27,7 +27,7 @@ class OtherFormat(PlanError):
         )
         super().__init__(
             f"{run_name}: recorded {format_text}, but this version of rankboard reads format "
-            f"{FORMAT}; use the version that recorded it"
+            f"{READABLE_TEXT}; use the version that recorded it"
         )
         self.number = format_number
 
@@ -68,7 +68,7 @@ def parse(text: str | bytes) -> Plan:
     try:
         data = json.loads(text)
         # First of all: in another format, any other key may mean something else.
-        if "run" in data and (format_number := format_of(data)) != FORMAT:
+        if "run" in data and (format_number := format_of(data)) not in READABLE:
             run_name = str(data.get("run"))
             raise OtherFormat(run_name if is_plain(run_name) else "the run", format_number)
         work_kind, work_data = next(iter(data["work"].items()))

@@ -32,7 +32,7 @@ from remote.record.step_notes import join_step_notes, read_step_notes
 from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import Verdict
 from training.job import SEVERAL, TYPES, Job
-from training.wire.format import FORMAT, format_of
+from training.wire.format import READABLE, READABLE_TEXT, format_of
 
 RUNNING = "running"
 """The verdict of a run that a launcher records now, or that is live on this machine."""
@@ -182,7 +182,7 @@ def _read_plan(folder: Path, on_failure: files.Failed) -> tuple[dict[str, Any], 
     plan_format = format_of(plan_data)
     return (
         plan_data,
-        "" if plan_format == FORMAT else f"it is in format {plan_format}, not {FORMAT}",
+        "" if plan_format in READABLE else f"it is in format {plan_format}, not {READABLE_TEXT}",
     )
 
 

@@ -362,6 +362,11 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
             run.note(host.name, error, when)
         case Reserved(address, port) if host is _first_living_host(run):
             run.rendezvous = f"{address}:{port}"
+        case RecordsDropped(first, text_only=True):
+            if not host.has_dropped_text:
+                host.has_dropped_text = True
+                what = f"the oldest printed lines were dropped, from record {first} on"
+                run.note(host.name, f"{what}: the journal on the host was full", when)
         case RecordsDropped(first, last):
             host.dropped = True
             dropped_text = f"records {first} to {last} were dropped"

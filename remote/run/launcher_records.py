@@ -189,7 +189,9 @@ def _take_check(run: RunState, check: CheckFinished, when: float) -> None:
     if check.outcome == WARNING and is_told(check) and not was_warning:
         local_option = f" --local {run.plan.world_size}" if run.plan.is_local else ""
         command = f"rankboard doctor{run.plan.hosts_option}{local_option}"
-        run.note("", warning([host.name for host in run.hosts], check, command), when)
+        text = warning([host.name for host in run.hosts], check, command)
+        # The dashboard shows it above the hosts, and in the list of checks.
+        run.note("", text, when, is_minor=True)
 
 
 def _describe_detaching(run: RunState) -> str:

@@ -330,9 +330,9 @@ class RunState:
         """Replace the newest stall, of which more is known or which is over."""
         self.stalls[-1] = stall
 
-    def note(self, host_name: str, text: str, when: float) -> None:
-        """Add a remark about a host, or ("") the run to the log."""
-        self.log.note(when, host_name, text)
+    def note(self, host_name: str, text: str, when: float, *, is_minor: bool = False) -> None:
+        """Add a remark about a host, or ("") the run to the log; see `RunLog.note`."""
+        self.log.note(when, host_name, text, is_minor=is_minor)
 
 
 def take_age(run: RunState, when: float, age: float) -> None:

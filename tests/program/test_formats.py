@@ -31,7 +31,7 @@ from training.job import Job
 from training.wire import host_replies
 from training.wire.enums import EndReason
 from training.wire.events import SESSION, Record, encode
-from training.wire.format import FORMAT
+from training.wire.format import FORMAT, READABLE_TEXT
 from training.wire.host_events import AgentEnded, Hello, Launched
 from training.wire.jsonl import dumps, load
 from tui.commands.attach import attach
@@ -43,8 +43,8 @@ from tui.commands.stop import stop
 
 NAME = "20261119-a-run"
 HOSTS = (Host("node1", "127.0.0.1"),)
-NEWER = f"in format 3, but this version of rankboard reads format {FORMAT}"
-OLDER = f"before formats had numbers, but this version of rankboard reads format {FORMAT}"
+NEWER = f"in format 3, but this version of rankboard reads format {READABLE_TEXT}"
+OLDER = f"before formats had numbers, but this version of rankboard reads format {READABLE_TEXT}"
 ADVICE = "use the version that recorded it"
 
 

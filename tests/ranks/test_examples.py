@@ -6,7 +6,6 @@ seen, with its loss and the split of its time.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import runpy
@@ -20,11 +19,11 @@ from torch import distributed
 
 from tests.kit import rank_calls
 from tests.kit.forked_ranks import Forker
+from tests.kit.rank_reports import read_report
 from training.place import Place
 from training.watch.hooks import Hooks
 from training.watch.report import Program, WatchReport
 from training.watch.steps import Steps
-from training.wire.events import PREFIX
 
 EXAMPLES = Path(__file__).absolute().parents[2] / "examples"
 STEPS = 20
@@ -89,7 +88,7 @@ def test_each_step_is_seen(name: str, forked: Forker, tmp_path: Path) -> None:
     call = f"run_{name}"
     results = rank_calls.call(forked, tmp_path, __name__, {WORLD: [call]})[WORLD, call]
     for result in results:
-        events = [json.loads(line.removeprefix(PREFIX)) for line in result["text"].splitlines()]
+        events = [read_report(line) for line in result["text"].splitlines()]
         steps = [event for event in events if event["event"] == "step"]
         assert [step["step"] for step in steps] == [*range(1, STEPS + 1)]
         assert all(step["loss_known"] and math.isfinite(step["loss"]) for step in steps)

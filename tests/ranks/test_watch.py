@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
 import time
@@ -19,12 +18,12 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from tests.kit import rank_calls
 from tests.kit.forked_ranks import Forker
+from tests.kit.rank_reports import read_report
 from training.place import Place
 from training.watch import isolation
 from training.watch.hooks import Hooks, samples_of
 from training.watch.report import Program, WatchReport
 from training.watch.steps import Steps
-from training.wire.events import PREFIX
 
 STEPS, BATCH = 5, 4
 SLOW, WAIT = 1, 0.05
@@ -460,8 +459,7 @@ def steps(result: Result) -> list[dict[str, Any]]:
 
 def reports(result: Result, event: str) -> list[dict[str, Any]]:
     lines = result["text"].splitlines()
-    assert all(line.startswith(PREFIX) for line in lines), lines
-    events = [json.loads(line.removeprefix(PREFIX)) for line in lines]
+    events = [read_report(line) for line in lines]
     return [one for one in events if one["event"] == event]
 
 

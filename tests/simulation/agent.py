@@ -18,6 +18,7 @@ from training.agent.options import AgentOptions
 from training.agent.ranks.before import BeforeCommand
 from training.agent.ranks.ranks import Ends, RankProcess, RankProcesses
 from training.agent.ranks.starts import _FAILED, PreloadProcess, RankStarter
+from training.agent.ranks.step_rows import gather_steps
 from training.agent.server import AgentServer
 from training.agent.times import AgentTimes
 from training.wire import commands
@@ -132,7 +133,8 @@ class HostRanks(RankProcesses):
     def finish(self, pipes: Any) -> None:
         for pipe in pipes:
             for text in pipe.read():
-                self._report_event(text)
+                for event in gather_steps(text):
+                    self._report_event(event)
 
     def sweep(self) -> None:
         self._host.kill_all(by_agent=True)

@@ -55,7 +55,15 @@ def simulated() -> Iterator[None]:
         (server, {"StackCollector": Collector, "sampler": Sampler, "GpuSampler": Gpus}),
         (before, {"time": HostTime, "processes": Processes}),
         (ranks, {"time": HostTime, "processes": Processes}),
-        (journal, {"os": DISK, "time": HostTime, "open_regular": DISK.open}),
+        (
+            journal,
+            {
+                "os": DISK,
+                "time": HostTime,
+                "open_regular": DISK.open,
+                "write_whole": DISK.write_whole,
+            },
+        ),
         (guard, {"_last_log_line": lambda: "OSError: [Errno 28] No space left on device"}),
         (session, {"time": LauncherTime, "threading": Threading, "SimpleQueue": Mailbox}),
         (pool, {"time": LauncherTime, "Connection": Connection}),

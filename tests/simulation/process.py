@@ -13,6 +13,7 @@ from training.wire.enums import Phase
 from training.wire.events import PREFIX, Event, to_object
 from training.wire.jsonl import dumps
 from training.wire.rank_events import Entered, Finished, Started, StepFinished
+from training.wire.step_block import STEP_ROW, encode_row
 
 if TYPE_CHECKING:
     from tests.simulation.host import Host
@@ -77,7 +78,10 @@ class Process:
     def emit(self, event: Event) -> None:
         """Say an event."""
         when = self.host.world.loop.now + self.host.skew
-        self.print(0, PREFIX + dumps({"time": when} | to_object(event)))
+        if isinstance(event, StepFinished):
+            self.print(0, f"{PREFIX}{STEP_ROW}{encode_row(event, when)}")
+        else:
+            self.print(0, PREFIX + dumps({"time": when} | to_object(event)))
 
     def exit(self, status: int) -> None:
         """End, with this wait status."""

@@ -1,22 +1,25 @@
 """The journal: every record of the agent of a host, written to its disk before anyone sees it.
 
 The folder holds segments of whole lines, each named by the sequence number of its first record.
-Numbers start at 1 and have no gap. When all segments together exceed the limit the oldest is
-deleted, and a reader meets `RecordsDropped` in its place. What everybody has to know is then
-written again: the facts of the host, that its ranks were started, and which have exited. A reserve
-file is given up when the disk is full, so that the last records can be written.
+Numbers start at 1 and have no gap. When all segments together exceed the limit, which follows from
+the free disk, the oldest printed text is deleted, which leaves empty lines; and where there is none
+left, the oldest segment. A reader meets `RecordsDropped` in their place. Of a deleted segment, what
+everybody has to know is then written again: the facts of the host, that its ranks were started, and
+which have exited. A reserve file is given up when the disk is full, so that the last records can be
+written.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 
 from training.agent import layout
 from training.agent.live_runs import open_regular
-from training.wire.events import FIRST, Event, Record, decode, encode, other_format
+from training.wire.events import FIRST, PREFIX, Event, Record, decode, encode, other_format
 from training.wire.format import FORMAT
 from training.wire.host_events import (
     AgentEnded,
@@ -29,9 +32,11 @@ from training.wire.host_events import (
     WorkerJoined,
 )
 from training.wire.jsonl import load
+from training.writing import write_whole
 
 SEGMENT = 16 << 20
-LIMIT = 1 << 30
+SHARE = 2
+"""The journal takes up to this part of the disk that is free for it."""
 RESERVE = 1 << 20
 BLOCK = 1 << 20
 """Bytes of one read; no record is longer (as 128 KiB of text are not,
@@ -41,6 +46,12 @@ _OF_HOST = (Hello, BeforeEnded)
 _LASTING = (*_OF_HOST, Launched, WorkerJoined, WorkerExited, Exited)
 """What is written again once records were dropped."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_TEXT = re.compile(
+    rb'^\{"host":\d+,"attempt":\d+,"seq":\d+,"time":[^,]+,"event":"text",(?!.*%b).*$'
+    % PREFIX.encode(),
+    re.MULTILINE,
+)
+"""A line of a record of printed text alone, in which no rank reports anything."""
 
 
 def list_segments(folder: str) -> list[int]:
@@ -72,7 +83,10 @@ def _segment_path(folder: str, first_number: int) -> str:
 class Journal:
     """Appends to the journal of a folder. An incomplete last line is removed first."""
 
-    def __init__(self, folder: str, host: int, segment: int = SEGMENT, limit: int = LIMIT) -> None:
+    def __init__(
+        self, folder: str, host: int, segment: int = SEGMENT, limit: int | None = None
+    ) -> None:
+        """`limit`: bytes of all segments; None: a `SHARE` of the disk that is free for them."""
         self._folder = folder
         self._host = host
         self._segment = segment
@@ -88,6 +102,8 @@ class Journal:
         self._next_number = self._first = FIRST
         self._descriptor = -1
         self._attempt = 0
+        self._without_text: set[int] = set()
+        """The first numbers of segments whose text is deleted."""
         self._lasting_events: list[Event] = []  # of the host, and of this attempt
         if self._sizes:
             # The last one: segments are in the order of their numbers.
@@ -153,19 +169,54 @@ class Journal:
         # Exclusive: two agents must never write one journal, whatever became of the lock.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         self._descriptor = os.open(_segment_path(self._folder, self._next_number), flags, 0o600)
+        limit = self._find_limit()
+        for first_number in list(self._sizes):
+            if self._needed_size <= limit:
+                break
+            self._delete_text(first_number)
         dropped_segments = []
-        total_size = self._segment + sum(self._sizes.values())
-        for first_number in self._sizes:
-            if total_size <= self._limit:
+        for first_number in list(self._sizes):
+            if self._needed_size <= limit:
                 break
             os.unlink(_segment_path(self._folder, first_number))
-            total_size -= self._sizes[first_number]
-            dropped_segments.append(first_number)
-        for first_number in dropped_segments:
             del self._sizes[first_number]
+            dropped_segments.append(first_number)
         self._first = self._next_number
         self._sizes[self._first] = 0
         return bool(dropped_segments)
+
+    @property
+    def _needed_size(self) -> int:
+        """Return the bytes of all segments and the next one."""
+        return self._segment + sum(self._sizes.values())
+
+    def _find_limit(self) -> int:
+        if self._limit is not None:
+            return self._limit
+        disk = os.statvfs(self._folder)
+        free_bytes = disk.f_bavail * disk.f_frsize
+        return (free_bytes + sum(self._sizes.values())) // SHARE
+
+    def _delete_text(self, first_number: int) -> None:
+        """Leave an empty line of each record of text in a segment. Who has opened the file reads on
+        in it as it was."""
+        if first_number in self._without_text:
+            return
+        self._without_text.add(first_number)
+        path = _segment_path(self._folder, first_number)
+        descriptor = open_regular(path)
+        segment_bytes = os.pread(descriptor, self._sizes[first_number], 0)
+        os.close(descriptor)
+        kept_bytes = _TEXT.sub(b"", segment_bytes)
+        if len(kept_bytes) == len(segment_bytes):
+            return
+        try:
+            write_whole(path, kept_bytes)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            return  # it is deleted as a whole, if it must be
+        self._sizes[first_number] = len(kept_bytes)
 
 
 def write_last(folder: str, host: int, end: AgentEnded) -> None:
@@ -236,13 +287,29 @@ class JournalReader:
             known_lines = max(0, self._after_number - self._last_read)
             self._last_read += block.count(b"\n")
             if self._last_read > self._after_number:
-                yield block.split(b"\n", known_lines)[known_lines]
+                new_lines = block.split(b"\n", known_lines)[known_lines]
+                yield self._explain_gaps(new_lines) if _has_gap(new_lines) else new_lines
+
+    def _explain_gaps(self, lines: bytes) -> bytes:
+        """Return the lines up to the last one read, with a record in place of empty ones."""
+        kept_lines = lines.splitlines(keepends=True)
+        first_number = self._last_read - len(kept_lines) + 1
+        gaps = [place for place, line in enumerate(kept_lines) if line == b"\n"]
+        first_gap = first_number + gaps[0]
+        dropped = RecordsDropped(first_gap, first_number + gaps[-1], text_only=True)
+        record = Record(self._host, 0, first_gap, time.time(), dropped)
+        kept_lines[gaps[0]] = encode(record).encode()
+        return b"".join(line for line in kept_lines if line != b"\n")
 
     def close(self) -> None:
         """Close the descriptor of the segment."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def _has_gap(lines: bytes) -> bool:
+    return lines.startswith(b"\n") or b"\n\n" in lines
 
 
 def send_journal(folder: str, host: str, after: str) -> Iterator[bytes]:

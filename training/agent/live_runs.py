@@ -8,7 +8,7 @@ import os
 import stat
 
 from training.agent.layout import LOCK, NODE, PLAN, RUNS
-from training.wire.format import FORMAT, format_of
+from training.wire.format import READABLE, format_of
 from training.wire.jsonl import load
 
 TYPE_CHECKING = False  # as typing itself takes long to import
@@ -109,7 +109,7 @@ def _count_ranks(plan_path: str, host: str) -> int:
 
 def read_slots(plan_data: Mapping[str, Any]) -> list[int]:
     """Return the number of ranks of each host in a plan; none if it is in another format."""
-    hosts = plan_data.get("hosts") if format_of(plan_data) == FORMAT else None
+    hosts = plan_data.get("hosts") if format_of(plan_data) in READABLE else None
     slots: list[int] = []
     for host in hosts if isinstance(hosts, list) else ():
         slot_count = host.get("slots", 1) if isinstance(host, dict) else 1

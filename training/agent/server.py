@@ -45,6 +45,7 @@ from training.wire.host_events import (
     OutputText,
     Reserved,
 )
+from training.wire.step_block import StepBlock
 from training.writing import write_whole
 
 NICE = 10
@@ -324,7 +325,9 @@ class AgentServer:
             self._take_input(decide.JournalFull())
             # The reserve is for what explains the end of the run, not for output.
             self._pending_events = [
-                event for event in self._pending_events if not isinstance(event, OutputText)
+                event
+                for event in self._pending_events
+                if not isinstance(event, (OutputText, StepBlock))
             ]
         if self._pending_events:
             self._journal.write(self._attempt, self._redaction.clean(self._pending_events))

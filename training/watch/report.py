@@ -6,20 +6,24 @@ import atexit
 import json
 import math
 import os
+import re
 import select
 import stat
 import sys
 import time
 import traceback
+from binascii import b2a_base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from struct import Struct
 from typing import Any
 
 from .exchange import Collectives
 from .isolation import Isolation
 from .steps import Step
 
-_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+_REPORT = re.compile(r"^@rankboard (?=\{|step )", re.MULTILINE)
+_STEP_ROW = Struct("<i8d6q?")
 MOST = 1 << 16
 """Bytes that wait to be written; what comes while there are more is dropped."""
 LAST_WRITE_SECONDS = 1.0
@@ -153,17 +157,13 @@ class WatchReport:
         self._tell_agent({"time": time.time(), "event": event, "rank": self._rank, **values})
 
     def _format_step(self, step: Step) -> str:
-        loss = math.nan if step.loss is None else step.loss
-        loss_text = loss if math.isfinite(loss) else _NOT_FINITE[str(loss)]
-        is_known = "true" if step.loss is not None else "false"
-        return (  # ten times as fast as `json.dumps`, and steps come by the thousand
-            f'@rankboard {{"time":{step.time:.6f},"event":"step","rank":{self._rank},"epoch":0,'
-            f'"step":{step.step},"loss":{loss_text},"seconds":{step.seconds:.6f},'
-            f'"data":{step.data:.6f},"compute":{step.compute:.6f},"sync":{step.sync:.6f},'
-            f'"ready":{step.ready:.6f},"cpu_seconds":{step.cpu_seconds:.6f},'
-            f'"samples":{step.samples},"correct":0,"bytes_sent":0,"staleness":0,'
-            f'"loss_known":{is_known}}}\n'
+        """Return the row of a step, see `training.wire.step_block`."""
+        row = _STEP_ROW.pack(
+            *(self._rank, step.time, math.nan if step.loss is None else step.loss, step.seconds),
+            *(step.data, step.compute, step.sync, step.ready, step.cpu_seconds),
+            *(0, step.step, step.samples, 0, 0, 0, step.loss is not None),
         )
+        return f"@rankboard step {b2a_base64(row, newline=False).decode()}\n"
 
     def failed(
         self, error: BaseException, problem: str = "the watch has failed", *, ends: bool = True
@@ -183,7 +183,7 @@ class WatchReport:
 
     def _queue_text(self, text: str) -> None:
         if self._worker_place:
-            text = text.replace("@rankboard {", "@rankboard worker {")
+            text = _REPORT.sub(r"\g<0>worker ", text)
         if self.on and len(self._waiting_bytes) < MOST:
             self._waiting_bytes += text.encode("utf-8", "replace")
 

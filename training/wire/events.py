@@ -1,8 +1,9 @@
 """All events of ranks and agents, and the lines that carry them.
 
-A rank writes *wire events* on its stdout: a line that starts with `PREFIX`, then JSON. An agent
-forwards the lines of a rank unread, inside `OutputText`; `expand` finds the events in them. The
-events of launchers are in `remote.events`, because no host needs them.
+A rank writes *wire events* on its stdout: a line that starts with `PREFIX`, then JSON, or the row
+of a step. An agent gathers the rows as `StepBlock`, and forwards all other lines of a rank unread,
+inside `OutputText`; `expand` finds the events in both. The events of launchers are in
+`remote.events`, because no host needs them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 from training.wire.codec import Codec
 from training.wire.host_events import HOST_EVENTS, OutputText
 from training.wire.jsonl import dumps, load
-from training.wire.rank_events import RANK_EVENTS
+from training.wire.rank_events import RANK_EVENTS, StepFinished
 from training.wire.records import (
     FIRST,
     SESSION,
@@ -25,6 +26,14 @@ from training.wire.records import (
     RecordCodec,
     other_format,
     point_in_time,
+)
+from training.wire.step_block import (
+    ROW_BYTES,
+    STEP_ROW,
+    StepBlock,
+    decode_rows,
+    encode_row,
+    read_row,
 )
 from training.writing import write_all
 
@@ -39,7 +48,7 @@ WORKER = "worker "
 """Follows PREFIX in what a worker reports, whose rank is another one than that of the program: see
 `WorkerJoined`."""
 
-EVENTS: tuple[type[Event], ...] = (*RANK_EVENTS, *HOST_EVENTS)
+EVENTS: tuple[type[Event], ...] = (*RANK_EVENTS, *HOST_EVENTS, StepBlock)
 _codec = RecordCodec(EVENTS)
 _rank_codec = Codec("event", RANK_EVENTS)
 encode = _codec.encode
@@ -51,17 +60,23 @@ to_object = _codec.to_object
 
 def emit(event: Event) -> None:
     """Report an event as this rank: one line, in one write to stdout."""
+    now = time.time()
+    if isinstance(event, StepFinished):
+        report = f"{STEP_ROW}{encode_row(event, now)}"
+    else:
+        report = dumps({"time": now} | to_object(event))
     # One write, as writes are atomic up to PIPE_BUF bytes: threads do not cut each other's lines.
-    line = f"{PREFIX}{dumps({'time': time.time()} | to_object(event))}\n".encode()
-    write_all(1, line)
+    write_all(1, f"{PREFIX}{report}\n".encode())
 
 
 def parse_report(line: str, load: Load = load) -> Report | None:
     """Return the event that a rank reports in a line, without its PREFIX, and the event's time,
     which is None if it is not valid. Return None if the line reports no event.
 
-    `load` parses the line.
+    `load` parses a line of JSON.
     """
+    if line.startswith(STEP_ROW):
+        return _parse_row(line.removeprefix(STEP_ROW))
     data = load(line)
     if data is None:
         return None
@@ -71,15 +86,27 @@ def parse_report(line: str, load: Load = load) -> Report | None:
     return event, point_in_time(data.get("time"))
 
 
+def _parse_row(text: str) -> Report | None:
+    row = decode_rows(text)
+    if row is None or len(row) != ROW_BYTES:
+        return None
+    try:
+        return read_row(row)
+    except ValueError:
+        return None
+
+
 def expand(record: Record, parse: ParseReport = parse_report) -> Sequence[Record]:
-    """Split the `OutputText` of a rank into the wire events in it and the text between them, in
-    order. Return any other record as it is.
+    """Split a `StepBlock` into its steps, and the `OutputText` of a rank into the wire events in it
+    and the text between them, in order. Return any other record as it is.
 
     A wire event has the time that its rank gave it, but never a later one than the record, and the
     host, attempt and seq of the record. An event that a rank reports for another rank is text,
     unless a worker reports it. `parse` reads one line of a report.
     """
     output = record.event
+    if isinstance(output, StepBlock):
+        return _split_block(record, output)
     # Most text has no event in it, and is not cut into lines. A followed file may have a copy of
     # such lines, which are no report of the rank.
     if not isinstance(output, OutputText) or PREFIX not in output.text or output.path:
@@ -105,6 +132,14 @@ def expand(record: Record, parse: ParseReport = parse_report) -> Sequence[Record
     if plain_lines:
         records.append(_with_lines(record, output, plain_lines))
     return records
+
+
+def _split_block(record: Record, block: StepBlock) -> list[Record]:
+    columns = block.unpack()
+    return [
+        Record(record.host, record.attempt, record.seq, min(time, record.time), step)
+        for time, step in zip(columns.times, columns.make_steps(), strict=True)
+    ]
 
 
 def _with_lines(record: Record, output: OutputText, lines: list[str]) -> Record:

@@ -7,10 +7,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 """Increase it if an older or newer version would take something in a run for something else: a key,
 a word or a command that changes its meaning. It stays for what another version just leaves out: a
 new event, a new key with a default, a new member of an enum, such as a phase."""
+READABLE = (1, FORMAT)
+"""The formats that this version reads. In format 1, each step was text of its own."""
+READABLE_TEXT = " or ".join(map(str, READABLE))
 
 
 def format_of(data: Mapping[str, Any]) -> int:

@@ -391,13 +391,16 @@ class AgentEnded(Event):
 @immutable
 class RecordsDropped(Event):
     """Records `first` to `last`, inclusive, were deleted because the journal reached its limit. The
-    `Hello`, `BeforeEnded`, `Launched` and each `Exited` of the attempt among them come again."""
+    `Hello`, `BeforeEnded`, `Launched` and each `Exited` of the attempt among them come again.
+
+    If it is `text_only`, only printed text among them was deleted."""
 
     wire_name = "dropped"
     bounds: ClassVar[Bounds] = {"first": COUNT, "last": COUNT}
 
     first: int
     last: int
+    text_only: bool = False
 
 
 HOST_EVENTS = (

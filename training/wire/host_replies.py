@@ -46,7 +46,7 @@ class RunFolder:
     ended: AgentEnded | None = None
     """The agent's last record; None if it could not write one."""
     format: int = FORMAT
-    """The format number of its records. If it is another than FORMAT they are not read."""
+    """The format number of its records. If it is not among READABLE, they are not read."""
     label: str = ""
     """The name that a person gave the run at its start."""
     attempt: int = 0

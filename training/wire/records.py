@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from training.wire import codec
-from training.wire.format import FORMAT, format_of
+from training.wire.format import FORMAT, READABLE, READABLE_TEXT, format_of
 from training.wire.jsonl import dumps, load
 
 if sys.version_info >= (3, 11):
@@ -190,7 +190,7 @@ class RecordCodec:
             return f"{event}: time is {str(data.get('time'))[:40]}, which is no point in time"
         other = other_format(data)
         if other is not None:
-            return f"{event}: it is in format {other}, not {FORMAT}"
+            return f"{event}: it is in format {other}, not {READABLE_TEXT}"
         return f"{event}: {self._codec.fault(data)}"
 
     def to_object(self, event: Event) -> dict[str, Any]:
@@ -199,12 +199,12 @@ class RecordCodec:
 
 
 def other_format(data: Mapping[str, Any]) -> int | None:
-    """Return the format number of a first record in another format, 0 if it has none; None for all
-    other records."""
+    """Return the format number of a first record in a format that is not `READABLE`, 0 if it has
+    none; None for all other records."""
     if data.get("seq") != FIRST or not isinstance(data.get("event"), str):
         return None
     number = format_of(data)
-    return number if number != FORMAT else None
+    return None if number in READABLE else number
 
 
 def point_in_time(value: Any) -> float | None:

@@ -24,9 +24,9 @@ from remote.run.run_state import RunState
 from remote.run.series.downsampling import Floats
 from tui.charts.chart_view import ChartView, CurveMode
 from tui.charts.deck import Deck
-from tui.charts.drawing import make_drawing
 from tui.charts.heading import format_newest
 from tui.charts.kinds import ChartKind, available
+from tui.charts.make_drawing import make_drawing
 from tui.charts.smoothing import newest_known
 from tui.kit import palette
 from tui.kit.actions import KeyPlace

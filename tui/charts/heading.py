@@ -277,12 +277,17 @@ def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
         else:
             parts += [(f"{palette.sign('curve')} mean", LINE)]
         if any(curve.band for curve in drawing.curves):
-            parts += [(f"{palette.sign('band')} min to max", LINE)]
+            parts += [(f"{palette.sign('band')} {drawing.band_name}", LINE)]
     for curve in drawing.curves:
+        test_text = f"{curve.end_name} {curve.end_value}"
+        sign = palette.sign("test")
+        if curve.signed and curve.end_value == drawing.best_test:
+            parts += [(f"{sign} {test_text} (best)", curve.colour)]
+            continue
         if curve.colour == TEST:
-            parts += [(f"{curve.end_name} {curve.end_value}", curve.colour)]
+            parts += [(test_text, curve.colour)]
         if curve.signed:
-            parts += [(f"{palette.sign('test')} best {drawing.best_test}", curve.colour)]
+            parts += [(f"{sign} best {drawing.best_test}", curve.colour)]
     while parts and _total_length(_spaced(parts)) > room:
         parts.pop(0)
     return _spaced(parts)

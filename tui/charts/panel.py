@@ -15,11 +15,12 @@ from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.state.phases import RunPhase
 from tui.charts.chart_view import ChartView
-from tui.charts.drawing import Baseline, make_drawing, steps_to_refine, with_header_figures
+from tui.charts.drawing import Baseline
 from tui.charts.export import save_chart
 from tui.charts.fine_curves import FineCurves
 from tui.charts.heading import heading, nearest_point
 from tui.charts.kinds import ChartKind
+from tui.charts.make_drawing import make_drawing, steps_to_refine, with_header_figures
 from tui.charts.viewed_chart import ViewedChart
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.messages import ReadRecord, SaveChart

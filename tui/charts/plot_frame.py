@@ -28,12 +28,8 @@ from tui.kit import palette
 MIN_HEIGHT_FOR_BANDS = 9
 """Rows from which on a chart has bands and raw values behind an average: one of them has the x
 axis, and in less than 8 rows they would hide the lines."""
-MIN_WIDTH_FOR_NAMES = 70
-"""Cells from which on a chart has room for the whole name of a lane."""
-SHORT_NAME = 4
-"""Characters of it where there is less room."""
 MAX_SHARE_OF_LANES = 1 / 3
-"""The share of a chart that the names of lanes and their values may take."""
+"""The share of a chart that the values of lanes may take."""
 PICTURE_TICKS = 6
 """The axes of a picture end as those with so many ticks."""
 
@@ -172,6 +168,8 @@ def make_frame(
     """
     options = options.for_height(height)
     curves = curves_for_height(curves, height)
+    if not options.has_end_values:
+        curves = [replace(curve, end_value="") for curve in curves]
     x_range = options.window or x_limits(curves, options.log_x)
     if x_range is None or width < 1 or height < 1:
         return None
@@ -187,11 +185,9 @@ def make_frame(
     plot = _make_plot(curves, options, view, rows)
     if plot is None:
         return None
-    row_labels = _row_labels(plot.row_texts(), plot.axis_rows(), rows, width)
+    row_labels = _row_labels(plot, rows, width)
     left = len(row_labels[0])
     names = plot.end_names(rough_axis)
-    if not options.has_end_values:
-        names = [replace(name, value="") if name.name else name for name in names]
     margin = _make_margin(plot, names, width - left)
     inner_width = width - left - margin.width
     x_axis = _x_axis(x_range, options, inner_width)
@@ -292,21 +288,22 @@ def _total(curves: Sequence[Curve]) -> Curve:
 # Labels
 
 
-def _row_labels(
-    text_of_row: dict[int, str], axis_rows: range, rows: int, width: int
-) -> tuple[str, ...]:
+def _row_labels(plot: LinePlot | BarPlot, rows: int, width: int) -> tuple[str, ...]:
     """Return a label of one width for each row, blank but for texts, and the line of the axis
-    behind it. Rows beside which there is none have ticks alone.
+    behind it, where there is one.
 
     They are empty if they would take half of the width.
     """
+    text_of_row = plot.row_texts()
+    axis_rows = plot.axis_rows()
+    tick_rows = plot.tick_rows()
     text_width = max(map(len, text_of_row.values()), default=0)
     if not text_width or text_width + 1 > width // 2:
         return ("",) * rows
     labels = []
     for row in range(rows):
         line = palette.sign("row") if row in axis_rows else " "
-        if row in text_of_row:
+        if row in tick_rows:
             line = palette.sign("tick")
         labels.append(text_of_row.get(row, "").rjust(text_width) + line)
     return tuple(labels)
@@ -315,8 +312,6 @@ def _row_labels(
 def _make_margin(plot: LinePlot | BarPlot, names: Sequence[EndName], width: int) -> Margin:
     if isinstance(plot, LinePlot):
         return make_margin(names, plot.rows, width, MAX_SHARE_WITH_VALUES)
-    if width < MIN_WIDTH_FOR_NAMES:
-        names = [replace(name, name=name.name[:SHORT_NAME]) for name in names]
     return make_margin(names, plot.rows, width, MAX_SHARE_OF_LANES)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -50,6 +50,10 @@ class LinePlot(Struct, frozen=True):
     def row_texts(self) -> dict[int, str]:
         """Return the texts at the left of rows: the ticks of the y axis."""
         return dict(self.scale.ticks)
+
+    def tick_rows(self) -> Collection[int]:
+        """Return the rows whose text belongs to a tick of the y axis: all that have one."""
+        return {row for row, _ in self.scale.ticks}
 
     def axis_rows(self) -> range:
         """Return the rows that have the line of the y axis: all."""
@@ -100,13 +104,16 @@ class BarPlot(Struct, frozen=True):
     y_axis: None = None
 
     def row_texts(self) -> dict[int, str]:
-        """Return the texts at the left of rows: the ticks of the highest lane, as all have the
-        same scale. A zero at each lane would look like an axis with several."""
+        """Return the texts at the left of rows: the name of each lane at its foot, and the tick of
+        the highest one, as all have the same scale."""
+        texts = {lane.top + lane.rows - 1: self.curves[lane.curve].label for lane in self.lanes}
+        return texts | dict.fromkeys(self.tick_rows(), self._tick_text)
+
+    def tick_rows(self) -> Collection[int]:
+        """Return the row whose text is a tick: the first of the highest lane. A lane of one row has
+        only its name."""
         highest = self._highest_lane
-        if highest is None:
-            return {}
-        texts = {highest.top + highest.rows - 1: "0"}
-        return texts | {highest.top: format_tick(highest.high, self.unit)}
+        return (highest.top,) if highest and highest.rows > 1 else ()
 
     def axis_rows(self) -> range:
         """Return the rows that have the line of the y axis: those of the lane with its tick."""
@@ -114,15 +121,21 @@ class BarPlot(Struct, frozen=True):
         return range(highest.top, highest.top + highest.rows) if highest else range(0)
 
     @property
+    def _tick_text(self) -> str:
+        highest = self._highest_lane
+        return format_tick(highest.high, self.unit) if highest else ""
+
+    @property
     def _highest_lane(self) -> Lane | None:
         return max(self.lanes, key=lambda lane: lane.rows, default=None)
 
     def end_names(self, x_axis: Axis) -> list[EndName]:
-        """Return the names of the lanes, and below them how far bars go beyond, if they do."""
+        """Return the values of the lanes, and below them how far bars go beyond, if they do."""
         names = []
         for lane in self.lanes:
             curve = self.curves[lane.curve]
-            names.append(EndName(curve.label, curve.end_value, curve.colour, lane.top))
+            if curve.end_value:
+                names.append(EndName("", curve.end_value, curve.colour, lane.top))
             lane_axis = Axis(0.0, lane.high)
             peak, _ = find_peak(replace(curve, band=False), x_axis, lane_axis)
             if peak > -math.inf and lane.rows > 1:

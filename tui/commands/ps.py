@@ -19,7 +19,7 @@ from remote.host_commands.orphans import Leftover, end_leftovers, find_leftovers
 from remote.plan.serialize import OtherFormat
 from remote.transport import Transport
 from remote.transport.registry import Transports
-from training.wire.format import FORMAT
+from training.wire.format import READABLE
 from tui.flags.common import RUNS, HostsFile, RunsDir, Yes
 from tui.flags.selection import reach_hosts, report_unreachable
 from tui.kit.exit import UsageError, refusing
@@ -99,7 +99,7 @@ def _other_formats(runs: Sequence[ListedRun]) -> list[str]:
     """Return a line for each other format in which some of these runs are recorded."""
     by_format: dict[int, list[str]] = defaultdict(list)
     for run in runs:
-        if run.format != FORMAT:
+        if run.format not in READABLE:
             by_format[run.format].append(run.name)
     format_lines = []
     for format_number, run_names in sorted(by_format.items()):

@@ -47,6 +47,7 @@ class Panel(Container, SteadyWidget):
     _note: Content | str = ""
     _facts: Sequence[str] = ()
     _before_facts = ""
+    _remark = ""
     _keys: Sequence[ShownKey] = ()
 
     def show(self, run: RunState) -> None:
@@ -86,12 +87,19 @@ class Panel(Container, SteadyWidget):
             self._draw_caption()
 
     def caption(
-        self, note: Content | str = "", facts: Sequence[str] = (), *, before_facts: str = ", "
+        self,
+        note: Content | str = "",
+        facts: Sequence[str] = (),
+        *,
+        before_facts: str = ", ",
+        remark: str = "",
     ) -> None:
-        """Write the title, and a note after it; then as many of the facts as fit as a whole."""
+        """Write the title, and a note after it; then as many of the facts as fit as a whole, and
+        the remark where there is room left."""
         self._note = note
         self._facts = facts
         self._before_facts = before_facts
+        self._remark = remark
         self._draw_caption()
 
     def _draw_caption(self) -> None:
@@ -127,14 +135,16 @@ class Panel(Container, SteadyWidget):
             self.refresh(Region(0, -1, self.size.width, 1))
 
     def _fitting_facts(self, room: int) -> str:
-        """Return as many facts as there is room for: half of one would be another one."""
+        """Return as many facts as there is room for: half of one would be another one. The remark
+        follows where all fit."""
         facts_text = ""
         for fact in self._facts:
             longer_text = f"{facts_text}, {fact}" if facts_text else f"{self._before_facts}{fact}"
             if len(longer_text) > room:
-                break
+                return facts_text
             facts_text = longer_text
-        return facts_text
+        remark_text = f"  {self._remark}" if self._remark else ""
+        return facts_text + (remark_text if len(facts_text + remark_text) <= room else "")
 
 
 class TablePanel(Panel):

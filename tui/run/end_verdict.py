@@ -21,6 +21,7 @@ from remote.run.findings.find_advice import advise_flaw
 from remote.run.findings.find_resume_point import find_resume_point
 from remote.run.findings.flaws import find_flaws
 from remote.run.findings.memory import find_memory_at_death
+from remote.run.findings.start_progress import stage_times
 from remote.run.output.last_words import find_raising_line, last_words
 from remote.run.run_state import RunState
 from remote.run.state.advice import Advice
@@ -41,6 +42,10 @@ MAX_OUTPUT = 4
 """Lines of last output that are shown where no line of a program is known; the log has all."""
 SEVERITIES = {Verdict.FINISHED: Severity.GOOD, Verdict.STOPPED: Severity.NEUTRAL}
 """How bad an end is; others are bad."""
+MAX_STAGES = 2
+"""Stages of the start that are named at most."""
+MIN_STAGE_SECONDS = 1.0
+"""Seconds of a stage below which it is not named."""
 CHANCE = 0.1
 """The change of the time of a step up to which two runs are about as fast."""
 DIM = "$text-muted"
@@ -123,7 +128,7 @@ def list_failure_reasons(run: RunState, cause: Cause) -> Iterator[Reason]:
     if raising_line:
         yield raising_line
     if cause.victims:
-        yield Content.styled(f"{ranks_text(cause.victims)} followed", DIM)
+        yield Content.styled(f"it took down {ranks_text(cause.victims)}", DIM)
     advice = failure_advice(cause, run.plan)
     if advice:
         yield f"what to do: {advice}"
@@ -161,7 +166,8 @@ def _list_result_reasons(
         yield _describe_speed(run, is_brief=is_brief)
         yield from describe_bound(run, is_brief=is_brief)
     if run.verdict is Verdict.FINISHED and previous:
-        yield from describe_change(run, previous)
+        # The means of two runs do not say what is certain: a comparison does.
+        yield from (Content.styled(line, DIM) for line in describe_change(run, previous))
     if not is_brief and not any(flaw.kind is FlawKind.DIVERGED for flaw in flaws):
         yield from _list_test_means(run)
     unseen_text = seen.describe_unseen_end(run)
@@ -196,13 +202,25 @@ def _describe_speed(run: RunState, *, is_brief: bool) -> str:
     # After a restart, the steps that are lost are neither.
     if time_texts and other_seconds > 0 and not run.progress.restarts:
         what = "start and tests" if run.progress.evaluations else "start and end"
-        time_texts.append(f"{duration(other_seconds)} of {what}")
+        stages_text = _describe_start(run, 1 if is_brief else MAX_STAGES)
+        time_texts.append(f"{duration(other_seconds)} of {what}{stages_text}")
     return "; ".join(", ".join(texts) for texts in (parts, time_texts) if texts)
+
+
+def _describe_start(run: RunState, most: int) -> str:
+    """Say which stages of the start took longest: " (12 s to import torch, 2 s to load data)"; ""
+    if none took a second."""
+    times = stage_times(run)
+    long_goals = [goal for goal in times if times[goal] >= MIN_STAGE_SECONDS]
+    longest_goals = sorted(long_goals, key=lambda goal: -times[goal])[:most]
+    texts = [f"{duration(times[goal])} to {goal}" for goal in longest_goals]
+    return f" ({', '.join(texts)})" if texts else ""
 
 
 def describe_change(run: RunState, previous: Entry) -> list[str]:
     """Compare a run with the last one that has the same settings, in a line: "vs the last run
-    like it (baseline): test +0.6 points, -14% time per step". Small changes of speed are chance."""
+    like it (baseline): test +0.6 points, -14% time per step (perhaps chance)". Small changes of
+    speed surely are."""
     changes = []
     like_it = f"the last run like it ({previous.label or previous.name})"
     evaluations = run.progress.evaluations
@@ -213,7 +231,7 @@ def describe_change(run: RunState, previous: Entry) -> list[str]:
     if step_seconds > 0 and previous.step_seconds:
         change = step_seconds / previous.step_seconds - 1
         if abs(change) > CHANCE:
-            changes.append(f"{change:+.0%} time per step")
+            changes.append(f"{change:+.0%} time per step (perhaps chance)")
         elif changes:
             changes.append("as fast")
         else:

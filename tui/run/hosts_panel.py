@@ -27,7 +27,7 @@ from tui.kit.panel import TablePanel
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import UNSEEN, CellTable, TableCell, TableColumn, TableRow, fit_column
-from tui.run.components.rank_columns import FULL_SHARE
+from tui.run.components.rank_cells import FULL_SHARE
 from tui.run.components.start_table import start_columns, start_rows, start_warnings
 
 

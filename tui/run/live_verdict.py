@@ -11,7 +11,6 @@ from remote.doctor.host_facts import WARNING
 from remote.events import CheckFinished
 from remote.format import clock, count, duration, moment
 from remote.run.findings.alerts import Alarm, Alert, Key, find_alerts, sort_by_urgency
-from remote.run.findings.find_resume_point import find_resume_point
 from remote.run.findings.start_progress import is_starting
 from remote.run.run_state import RunState
 from remote.run.state.advice import Remedy
@@ -21,6 +20,7 @@ from tui.kit import palette
 from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.run.components.advice_text import describe_advice
 from tui.run.end_verdict import list_failure_reasons
+from tui.run.learning_verdict import describe_stop
 from tui.run.run_verdict import RunVerdict, VerdictKeys, find_advised_key
 
 MAX_OTHERS = 1
@@ -99,21 +99,11 @@ def _list_keys(
         if alert.advice.remedy is not Remedy.SHOW_STACKS:
             next_keys.append(NextKey(keys.stacks, "stacks"))
     if is_lost and not run.is_held:
-        next_keys.append(NextKey(keys.stop, _describe_stop(run)))
+        next_keys.append(NextKey(keys.stop, describe_stop(run)))
     next_keys.append(NextKey(keys.hide, "hide"))
     if num_hidden:
         next_keys.append(NextKey(keys.alerts, f"list {count(num_hidden, 'more alert')}"))
     return tuple(next_keys)
-
-
-def _describe_stop(run: RunState) -> str:
-    """Say what is left of a run that is stopped now; of a script, nobody knows."""
-    if run.plan.job is None:
-        return "stop the run"
-    resume_point = find_resume_point(run)
-    return (
-        f"stop (checkpoint {resume_point.checkpoint})" if resume_point else "stop (no checkpoint)"
-    )
 
 
 def find_load_notice(run: RunState) -> CheckFinished | None:

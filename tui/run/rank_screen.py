@@ -30,7 +30,7 @@ from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.table import CELL_STYLES
 from tui.log.panel import LogPanel
-from tui.run.components.rank_columns import state_cell
+from tui.run.components.rank_cells import state_cell
 from tui.run.components.rank_facts import TROUBLE, RankFact, rank_facts
 from tui.run.components.stack_text import stack_lines
 

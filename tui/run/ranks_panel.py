@@ -31,14 +31,8 @@ from tui.kit.widgets.table import UNSEEN, CellTable, TableCell, TableColumn, Tab
 from tui.run.components import heat_strip as heat
 from tui.run.components.fold import FoldedColumns, is_empty
 from tui.run.components.groups import MAX_SINGLE_RANKS, is_grouped, table_lines
-from tui.run.components.rank_columns import (
-    COLUMN_HELP,
-    RANK_COLUMNS,
-    RankColumn,
-    RowContext,
-    TrendScale,
-    has_own_hosts,
-)
+from tui.run.components.rank_cells import RowContext, TrendScale
+from tui.run.components.rank_columns import COLUMN_HELP, RANK_COLUMNS, RankColumn, has_own_hosts
 from tui.run.components.rank_order import (
     BUSIEST_FIRST,
     RANK_ORDERS,
@@ -57,6 +51,8 @@ NARROW = 100
 """Columns of the panel below which columns that fit their cells stay small."""
 NARROW_WIDTH = 17
 """Their width there."""
+BUSY_REMARK = "busy: without waits for others"
+"""What tells that column from the phase "compute"."""
 
 
 class RanksPanel(TablePanel):
@@ -239,7 +235,9 @@ class RanksPanel(TablePanel):
             else:
                 cell = rank_column.cell(first_row)
             shared_texts.append(f"{cell.text} {rank_column.border_text}".strip())
-        self.caption(order_note, shared_texts, before_facts="  each: ")
+        has_busy = any(rank_column.name == "busy" for rank_column in self._drawn_columns)
+        remark = BUSY_REMARK if has_busy else ""
+        self.caption(order_note, shared_texts, before_facts="  each: ", remark=remark)
 
     def _show_heat(self, run: RunState) -> None:
         """Draw a cell for each of many ranks above the table, in at most half of the panel."""

@@ -158,8 +158,10 @@ class RunScreen(ChartActions):
             self._body.set_class(bool(replay_note.badge), "-past")
             self._start.show_run(run)
             self._warn(self._verdict.show(run, self._verdict_keys(), self._body.notes))
-            severity = self._verdict.verdict.severity
-            self._header.show(run, self._called, replay_note, severity)
+            verdict = self._verdict.verdict
+            self._header.show(
+                run, self._called, replay_note, verdict.severity, has_finding=bool(verdict.title)
+            )
             # A hidden panel costs nothing: it is drawn once it is seen.
             for panel in self._body.panels:
                 if self._is_seen(panel):

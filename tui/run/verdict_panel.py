@@ -17,6 +17,7 @@ from tui.kit.draw_turn import DrawTurn
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.verdict_strip import VerdictStrip
 from tui.run.end_verdict import judge_ended_run
+from tui.run.learning_verdict import judge_learning
 from tui.run.live_verdict import find_load_notice, judge_live_run, list_open_alerts
 from tui.run.run_verdict import RunVerdict, VerdictKeys
 
@@ -44,7 +45,9 @@ class VerdictPanel(VerticalScroll):
         self._turn = DrawTurn()
         self._known: set[Key] = set()
         self._hidden: set[Key] = set()
-        self._hides_notice = False
+        self._hidden_titles: set[str] = set()
+        """Those that the user has hidden and that belong to no alert."""
+        self._learning = RunVerdict()
         self._open: list[Alert] = []
 
     def compose(self) -> ComposeResult:
@@ -68,13 +71,22 @@ class VerdictPanel(VerticalScroll):
         self._known.update(alert.key for alert in self._open)
         is_turn = self._turn.has_come_for(run, place=1)
         if run.verdict is None:
-            notice = None if self._hides_notice else find_load_notice(run)
-            now = self._clock.now(run)
-            self._take(judge_live_run(run, self._open, keys, now, notice))
+            if is_turn:
+                self._learning = judge_learning(run, keys)
+            self._take(self._judge_live(run, keys))
         # What the ranks of a run that has ended came to is looked at in turns.
         elif is_turn:
             self._take(self._judge_end(run, keys, notes))
         return new_alerts
+
+    def _judge_live(self, run: RunState, keys: VerdictKeys) -> RunVerdict:
+        notice = find_load_notice(run)
+        if notice and notice.text in self._hidden_titles:
+            notice = None
+        verdict = judge_live_run(run, self._open, keys, self._clock.now(run), notice)
+        if verdict.title or self._learning.title in self._hidden_titles:
+            return verdict
+        return self._learning
 
     def _judge_end(self, run: RunState, keys: VerdictKeys, notes: Sequence[StepNote]) -> RunVerdict:
         if not self._has_asked:
@@ -89,6 +101,7 @@ class VerdictPanel(VerticalScroll):
         self._strip.show(*verdict[:4])
 
     def hide_alerts(self) -> None:
-        """Show the present alerts no longer, or what else keeps the hosts busy."""
-        self._hides_notice = self._hides_notice or not self._open
+        """Show the present alerts no longer, or without any what else the strip says."""
+        if not self._open:
+            self._hidden_titles.add(self.verdict.title)
         self._hidden.update(alert.key for alert in self._open)

@@ -25,7 +25,8 @@ FEW = 10
 def ways(run: RunState, *, names_watch: bool = True) -> list[str]:
     """Return how the script is seen. `names_watch`: also that torch is watched.
 
-    Such as "watching torch", "read as: Megatron-LM, rank 3 prints", "reads metrics.csv".
+    Such as "counting the steps of torch's optimiser", "read as: Megatron-LM, rank 3 prints",
+    "reads metrics.csv".
     """
     ranks_of_format = defaultdict[str, list[int]](list)
     for rank in run.script_ranks:

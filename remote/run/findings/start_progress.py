@@ -36,13 +36,15 @@ class StartStage(Struct, frozen=True):
     usual_seconds: float
     host_phases: tuple[HostPhase, ...] = ()
     rank_phases: tuple[RankPhase, ...] = ()
+    goal: str = ""
+    """What the time was for, after "to"; "" where the title says it."""
 
 
 _CONNECT = StartStage("connect", "connecting", 2, (HostPhase.WAITING, HostPhase.CONNECTING))
 _COPY = StartStage("copy code", "copying code", 4, (HostPhase.DEPLOYING, HostPhase.STARTING))
 _BEGINNING = (RankPhase.WAITING, RankPhase.IMPORTING)
 _MEETING = (RankPhase.RENDEZVOUS, RankPhase.JOINING)
-_JOIN = StartStage("join", "joining the others", 3, rank_phases=_MEETING)
+_JOIN = StartStage("join", "joining the others", 3, rank_phases=_MEETING, goal="join the others")
 _JOB_STAGES = (
     _CONNECT,
     _COPY,
@@ -53,7 +55,13 @@ _JOB_STAGES = (
 _SCRIPT_STAGES = (
     _CONNECT,
     _COPY,
-    StartStage("start", "the script is starting", 15, rank_phases=_BEGINNING),
+    StartStage(
+        "start",
+        "the script is starting and imports torch",
+        15,
+        rank_phases=_BEGINNING,
+        goal="import torch and start the script",
+    ),
     _JOIN,
 )
 
@@ -99,6 +107,19 @@ def host_starts(run: RunState, now: float) -> list[HostStart]:
     for rank in run.processes:
         ranks_of_host[rank.host].append(rank)
     return [_host_start(host, ranks_of_host[host.index], run, now) for host in run.hosts]
+
+
+def stage_times(run: RunState) -> dict[str, float]:
+    """Return how many seconds each stage of the start took on the slowest host, by its goal; only
+    those that are known and over."""
+    times: dict[str, float] = {}
+    stages = start_stages(run)
+    for start in host_starts(run, run.now):
+        for index in range(start.stage):
+            goal = stages[index].goal or stages[index].title
+            if index in start.seconds:
+                times[goal] = max(times.get(goal, 0.0), start.seconds[index])
+    return times
 
 
 def summarise_start(run: RunState, now: float) -> StartSummary:

@@ -33,6 +33,14 @@ def join_losses(ranks: Ranks) -> float | None:
     return finite_mean(known_losses) if known_losses else None
 
 
+def is_mean_beside_prints(run: RunState) -> bool:
+    """Return True if the training loss of a script is the mean of its last steps, as the watch sees
+    them: the script itself may print another one, such as that of its last step."""
+    if not run.progress.watched or run.progress.prints_other_loss:
+        return False
+    return not any(rank.prints_loss for rank in run.ranks)
+
+
 def find_loss_rise(run: RunState) -> LossRise | None:
     """Return how the training loss has risen far above the first one; while it is there, to what it
     is now. None if it never has."""

@@ -73,16 +73,20 @@ class RunLog:
         self._append([LogLine(self.count, when, "", -1, "epoch", line)])
         self.count += 1
 
-    def note(self, when: float, host: str, text: str) -> None:
-        """Add a remark about a host, or ("") the run."""
+    def note(self, when: float, host: str, text: str, *, is_minor: bool = False) -> None:
+        """Add a remark about a host, or ("") the run; it is routine if it `is_minor`: a strip or
+        a table tells it as well."""
         shown_lines = shortened(strip_host_name(text, host), self._limits.shown)
         note_lines = [
-            LogLine(number, when, host, -1, "note", line)
+            LogLine(number, when, host, -1, "note", line, is_minor)
             for number, line in enumerate(shown_lines, self.count)
         ]
         self.count += len(note_lines)
         self.notes.extend(note_lines)
-        self._append(note_lines)
+        if is_minor:
+            self.routine.extend(note_lines)
+        else:
+            self._append(note_lines)
 
     def _append(self, lines: Sequence[LogLine]) -> None:
         """Add lines that are news, and forget the oldest beyond the limits."""

@@ -73,7 +73,7 @@ def epoch_line(sums: EpochSums, epochs: int, test: Evaluated | None, checkpoint:
     `checkpoint`: the step of the newest one of this epoch, or 0.
     """
     parts = [
-        f"epoch {sums.epoch:>{len(str(epochs))}}",
+        f"epoch {sums.epoch:>{len(str(epochs))}} done",
         f"loss {loss(sums.loss / sums.ranks):<6} {percent(sums.accuracy / sums.ranks):>4}",
     ]
     if test:

@@ -67,26 +67,29 @@ class Flaw:
         return f"{self.title}; {self.reason}" if self.reason else self.title
 
     @property
+    def change(self) -> str:
+        """What changed, and how: "test loss 0.3 → 0.5"."""
+        before_text = "" if self.before is None else f"{_word(self.measure, self.before)} → "
+        return f"{self.measure} {before_text}{_word(self.measure, self.after)}"
+
+    @property
     def title(self) -> str:
         """In words, such as "diverged at step 12: loss 2.3 → 17,655 at the end"."""
-        change = f"{_word(self.measure, self.before)} → {_word(self.measure, self.after)}"
         match self.kind:
             case FlawKind.DIVERGED:
-                if self.before is None:
-                    change = _word(self.measure, self.after)
-                elif not isinstance(self.after, str):
-                    change += " at the end"  # at that step, it had only begun
-                return f"diverged at step {self.step}: {self.measure} {change}"
+                # At that step, it had only begun.
+                has_end = self.before is not None and not isinstance(self.after, str)
+                end_text = " at the end" if has_end else ""
+                return f"diverged at step {self.step}: {self.change}{end_text}"
             case FlawKind.LEARNED_NOTHING:
-                accuracy = _word(self.measure, self.after)
-                return f"learned nothing: {self.measure} {accuracy}, as by chance"
+                return f"learned nothing: {self.change}, as by chance"
             case FlawKind.ALONE:
                 return "trained alone: each rank has a model of its own"
             case FlawKind.OVERFITTED:
                 since = f" since epoch {self.epoch}" if self.epoch else f" since step {self.step}"
                 # A script may tell neither.
                 since = since if self.epoch or self.step else ""
-                return f"overfitted{since}: {self.measure} {change}"
+                return f"overfitted{since}: {self.change}"
             case FlawKind.SLOW:
                 times = f"{duration(self.seconds)} of {duration(self.training_seconds)}"
                 return f"slow for {times}: all waited for rank {self.rank} on {self.host}"

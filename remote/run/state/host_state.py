@@ -117,6 +117,8 @@ class HostState:
     """A connection to it broke."""
     dropped: bool = False
     """Its agent has dropped records."""
+    has_dropped_text: bool = False
+    """Its agent has dropped what ranks have printed."""
     death: Cause | None = None
     """What its end says about the cause."""
     seq: int = 0

@@ -12,7 +12,7 @@ from training.wire.rank_events import Drifted, Evaluated, Started
 RISEN = 2.0
 """A last loss that is so many times the first one has risen."""
 NOT_LEARNED = "did not learn"
-WATCHED = "watching torch"
+WATCHED = "counting the steps of torch's optimiser"
 """The remark on a script of which steps are seen although it prints none."""
 
 

@@ -216,14 +216,22 @@ class RankState:
         """Return True if it has reported that it trains on a GPU."""
         return self.begun is not None and self.begun.device != CPU
 
+    @property
+    def start_phase(self) -> RankPhase | None:
+        """Return the phase of the start that it is in; None once it trains."""
+        return self.phase if self.phase in START_PHASES else None
+
     def enter(self, phase: RankPhase, when: float) -> bool:
         """Enter a phase, if the rank still lives. Return True if it does."""
         # Its last records may come after that of its end, by another pipe.
         if self.phase in FATES:
             return False
         if phase is not self.phase:
-            if self.phase in START_PHASES and self.since:
-                self.spent[self.phase] = when - self.since
+            start_phase = self.start_phase
+            if start_phase and self.since:
+                # Ranks of a script may be in a phase several times.
+                spent_before = self.spent.get(start_phase, 0.0)
+                self.spent[start_phase] = spent_before + when - self.since
             self.phase = phase
             self.since = when
             self.stalled = False

@@ -131,6 +131,13 @@ class ScriptRank(RankState):
         return "running" if is_silent else super(ScriptRank, self).doing
 
     @property
+    def start_phase(self) -> RankPhase | None:
+        """See `RankState.start_phase`. It runs from its first line on, and imports torch first."""
+        if self.phase is RankPhase.TRAINING and not self.step:
+            return RankPhase.IMPORTING
+        return super(ScriptRank, self).start_phase
+
+    @property
     def only_exchanges(self) -> bool:
         """See `RankState.only_exchanges`."""
         return not self.step and self.collectives.count > 0

@@ -14,8 +14,12 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from tests.hostile.values import ESCAPES
 from training.wire.codec import wire_keys
-from training.wire.events import PREFIX
+from training.wire.events import PREFIX, to_object
 from training.wire.host_events import FILE
+from training.wire.rank_events import StepFinished
+from training.wire.step_block import FLOATS as FLOAT_COLUMNS
+from training.wire.step_block import INTEGERS as INTEGER_COLUMNS
+from training.wire.step_block import StepBlock, StepColumns, pack_columns
 
 Object = dict[str, Any]
 
@@ -76,6 +80,8 @@ PIECES = (
     *("e\u0301", "漢", "\ud83d", "\u200b", "rank 1", "node1: ", "state: ", "Thread ", "'a': 1, "),
 )
 """What long texts consist of: reading one must take time that is linear in its length."""
+PACKED = 0.9
+"""How often the columns of a block are packed numbers."""
 LENGTHS = (10_000, 100_000)
 """How long they are. Printing, and checking, an object per line of longer ones takes too long."""
 LONG = 0.005
@@ -111,7 +117,19 @@ class Drawer:
 
     def object(self, kind: type[Any], world: World) -> Object:
         """Draw all fields of a dataclass."""
-        return {name: draw(self, world) for name, draw in _fields(kind)}
+        drawn = {name: draw(self, world) for name, draw in _fields(kind)}
+        if kind is StepBlock and self.random.random() < PACKED:
+            drawn |= self._packed_steps(world)
+        return drawn
+
+    def _packed_steps(self, world: World) -> Object:
+        """Draw the steps of a block. Their numbers may be out of bounds, as a host may lie."""
+        steps = [self.object(StepFinished, world) for _ in range(self.random.randrange(1, 7))]
+        floats = [[float(step[name]) for step in steps] for name in FLOAT_COLUMNS]
+        integers = [[int(step[name]) % 2**62 for step in steps] for name in INTEGER_COLUMNS]
+        times = [world.time + self.random.uniform(-1.0, 1.0) for _ in steps]
+        columns = StepColumns(self.rank(world), times, floats, integers)
+        return to_object(pack_columns(columns))
 
     def spoiled(self, data: Object) -> Object:
         """Draw the object with one value of another type, without one, or with one too many."""

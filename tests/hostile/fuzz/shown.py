@@ -34,8 +34,8 @@ from training.wire.events import Record
 from tui.charts import export, plot_frame
 from tui.charts import heading as values
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
-from tui.charts.drawing import make_drawing, steps_to_refine
 from tui.charts.kinds import ChartKind, available
+from tui.charts.make_drawing import make_drawing, steps_to_refine
 from tui.export.tables import make_tables, summarise
 from tui.kit.inks import DARK
 from tui.kit.widgets.verdict_strip import Severity, draw_verdict
@@ -48,18 +48,19 @@ from tui.run import outcome as text_outcome
 from tui.run import ranks_panel as ranks_panel
 from tui.run.components import header_lines as header
 from tui.run.components import heat_strip as heat
-from tui.run.components import rank_columns as rows_panel
 from tui.run.components import stack_text as stack
 from tui.run.components.advice_text import make_command
 from tui.run.components.fold import FoldedColumns, is_empty
 from tui.run.components.groups import is_grouped, table_lines
 from tui.run.components.header import script_notes
 from tui.run.components.header_figures import header_figures
+from tui.run.components.rank_cells import RowContext
 from tui.run.components.rank_columns import RANK_COLUMNS
 from tui.run.components.rank_facts import rank_facts
 from tui.run.components.rank_order import RANK_ORDERS
 from tui.run.end_verdict import judge_ended_run
 from tui.run.json_printer import JsonPrinter
+from tui.run.learning_verdict import judge_learning
 from tui.run.live_verdict import judge_live_run, list_alerts, list_open_alerts
 from tui.run.plain_printer import PlainPrinter
 from tui.run.run_verdict import VerdictKeys
@@ -147,7 +148,10 @@ class Show:
         length = header.RunLength(run.progress.epochs, run.progress.steps)
         severity = Severity.NEUTRAL
         lines = [header.progress_line(run, length, width, now, severity)]
-        lines += [header.title_line(run, header.NO_REPLAY, "", width, severity)]
+        lines += [
+            header.title_line(run, header.NO_REPLAY, "", width, severity, has_finding=has_finding)
+            for has_finding in (False, True)
+        ]
         for is_roomy in (True, False):
             lines += header.figure_lines(
                 header_figures(run), width, is_roomy=is_roomy, is_stale=bool(run.stall)
@@ -160,6 +164,7 @@ class Show:
         texts += list_alerts(run, "s").split("\n")
         keys = VerdictKeys("R", "n", "C", "E", "y", "s", "a", "!", "q")
         verdicts = [judge_live_run(run, list_open_alerts(run, ()), keys, now)]
+        verdicts += [judge_learning(run, keys)]
         verdicts += [judge_ended_run(run, keys, is_brief=is_brief) for is_brief in (False, True)]
         for verdict in verdicts:
             texts += draw_verdict(*verdict[:4], width).plain.split("\n")
@@ -183,8 +188,8 @@ class Show:
         scale = ranks_panel._trend_scale(run.ranks)
         found = table_lines(run, order, {0}, self._random.choice((1, 3, 50)))
         sign = "  " if is_grouped(run.plan) else ""
-        views = [rows_panel.RowContext(line.ranks, run, now, DARK, scale, sign) for line in found]
-        views.append(rows_panel.RowContext(run.ranks, run, now, DARK, scale))
+        views = [RowContext(line.ranks, run, now, DARK, scale, sign) for line in found]
+        views.append(RowContext(run.ranks, run, now, DARK, scale))
         for figure in RANK_COLUMNS:
             cells = [figure.cell(view) for view in views]
             is_empty(cells)

@@ -38,7 +38,9 @@ from training.wire import commands, events, host_events, rank_events
 from training.wire.commands import Command
 from training.wire.enums import EndReason
 from training.wire.events import PREFIX, SESSION, Record, to_object
+from training.wire.format import READABLE
 from training.wire.jsonl import dumps
+from training.wire.step_block import decode_rows, encode_row, pack_rows
 
 LENGTH = 250
 """Records of a story."""
@@ -293,8 +295,9 @@ class _Live:
                 16,
                 1_000,
             )
-            report = {"time": world.time} | to_object(step)
-            return to_object(host_events.OutputText(rank, "stdout", PREFIX + dumps(report)))
+            row = decode_rows(encode_row(step, world.time))
+            assert row is not None
+            return to_object(pack_rows(row))
         if which == 7:
             return to_object(host_events.RankSample(rank, 90.0, 1 << 28))
         if which == 8:
@@ -309,7 +312,7 @@ class _Live:
             seq, attempt, host, when = self._forged(seq, attempt, host, when)
         head: Object = {"host": host, "attempt": attempt, "seq": seq, "time": when}
         if seq == events.FIRST:
-            head["format"] = 1
+            head["format"] = self._random.choice(READABLE)
         return self._mutated.line(head, body, 0.0 if honest else 0.02)
 
     def _forged(self, seq: Any, attempt: Any, host: Any, when: Any) -> tuple[Any, Any, Any, Any]:
@@ -490,7 +493,7 @@ class _Recorded:
         head: Object = {"host": host, "attempt": world.attempt, "seq": self._seq}
         head["time"] = world.time
         if self._seq == events.FIRST:
-            head["format"] = 1
+            head["format"] = self._random.choice(READABLE)
         if spoils and self._random.random() < 0.05:
             name = self._random.choice(("attempt", "seq", "time", "host"))
             head[name] = self._drawer.int(world)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import fcntl
 import inspect
-import json
 import os
 import resource
 import select
@@ -21,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests.kit.rank_reports import read_report
 from training.place import EVENTS_FD, PROCESS
 from training.watch import gloo
 from training.watch import report as reports
@@ -421,11 +421,6 @@ def read(pipe: int) -> list[str]:
     return os.read(pipe, 1 << 20).decode().splitlines()
 
 
-def event(line: str) -> Any:
-    assert line.startswith(PREFIX)
-    return json.loads(line.removeprefix(PREFIX))
-
-
 def test_a_step_is_written_as_the_wire_has_it(pipe: tuple[int, int]) -> None:
     from training.wire.events import expand
     from training.wire.host_events import OutputText
@@ -459,7 +454,7 @@ def test_an_agent_that_does_not_read_holds_nobody_up(
         text += block
         report.close()
     text += os.read(pipe[0], 1 << 20).decode()
-    numbers = [event(line)["step"] for line in text.splitlines()]
+    numbers = [read_report(line)["step"] for line in text.splitlines()]
     assert numbers == [*range(len(numbers))]
     assert MOST < len(text) < 1 << 20
 
@@ -495,7 +490,7 @@ def test_each_write_is_of_whole_lines_and_none_of_another_process_comes_in_betwe
     make_report(pipe[1], 0).steps([a_step(number) for number in range(100)])
     assert len(written) > 1
     assert all(len(data) <= select.PIPE_BUF and data.endswith(b"\n") for data in written)
-    assert [event(line)["step"] for line in read(pipe[0])] == [*range(100)]
+    assert [read_report(line)["step"] for line in read(pipe[0])] == [*range(100)]
 
 
 # Workers
@@ -503,7 +498,7 @@ def test_each_write_is_of_whole_lines_and_none_of_another_process_comes_in_betwe
 
 def of_worker(line: str) -> Any:
     assert line.startswith(PREFIX + WORKER)
-    return json.loads(line.removeprefix(PREFIX + WORKER))
+    return read_report(line)
 
 
 def test_a_process_of_a_larger_group_is_a_worker(pipe: tuple[int, int]) -> None:
@@ -578,7 +573,7 @@ def test_a_process_of_a_group_as_large_as_the_run_stands_for_the_program(
     report.steps([a_step(1)])
     report.close()
     (line,) = read(pipe[0])
-    assert event(line)["rank"] == 1
+    assert read_report(line)["rank"] == 1
 
 
 def test_a_fork_is_silent_until_it_has_joined_a_group(pipe: tuple[int, int]) -> None:
@@ -590,7 +585,7 @@ def test_a_fork_is_silent_until_it_has_joined_a_group(pipe: tuple[int, int]) -> 
     assert report.join(1, 2)
     report.steps([a_step(2)])
     report.close()
-    stands_in, step = map(event, read(pipe[0]))
+    stands_in, step = map(read_report, read(pipe[0]))
     assert stands_in == {"stands_in": 1, "pid": os.getpid()}
     assert step["step"] == 2
     os.close(report._pipe)

@@ -16,6 +16,7 @@ from training.wire.events import Event, Record, decode, expand
 from training.wire.host_events import AgentEnded, Exited, Hello, Launched, OutputText, StopHeard
 from training.wire.host_replies import STILL
 from training.wire.rank_events import Entered, Evaluated, Started, StepFinished
+from training.wire.step_block import StepBlock
 
 HEAD = 64 << 10
 TAIL = 128 << 10
@@ -96,6 +97,8 @@ class JournalSummary:
                 self.stop_heard = self.stop_heard or record.time
             case AgentEnded():
                 self.ended = record.event
+            case StepBlock(step=step):
+                self._hear_step(step)
             case OutputText():
                 for rank_record in expand(record):
                     self._hear_rank(rank_record.event)
@@ -115,10 +118,13 @@ class JournalSummary:
             case Started(steps=steps):
                 self.steps = steps
             case StepFinished(step=step):
-                self.step = max(self.step, step)
-                self.phase = Phase.TRAINING
+                self._hear_step(step)
             case Evaluated(step=step):
                 self.step = max(self.step, step)
+
+    def _hear_step(self, step: int) -> None:
+        self.step = max(self.step, step)
+        self.phase = Phase.TRAINING
 
     @property
     def here(self) -> bool:

@@ -39,7 +39,7 @@ from training.agent.times import AgentTimes
 from training.place import FOLDER
 from training.wire.enums import EndReason
 from training.wire.events import Record
-from training.wire.format import FORMAT
+from training.wire.format import READABLE
 from training.wire.host_events import AgentEnded, Exited, Hello, Spawned
 from training.wire.host_replies import LiveRun, Orphan, Signalled, codec
 
@@ -149,7 +149,7 @@ def _add_descendants(owners: Found, candidates: ProcessTable) -> None:
 
 def _find_recorded(folder: str, host: int, candidates: ProcessTable) -> dict[int, str]:
     """Return the processes that a journal leads to, and how."""
-    if read_format(folder) != FORMAT or _ends_clean(folder, host):
+    if read_format(folder) not in READABLE or _ends_clean(folder, host):
         return {}
     other_pids: dict[int, tuple[str, float]] = {}
     rank_pids: dict[int, tuple[int, float]] = {}

@@ -17,7 +17,7 @@ from training.agent.journal import read_format
 from training.agent.layout import ARCHIVES, CODE, LAST, LOCK, PLAN, RUNS, run_folder
 from training.agent.live_runs import is_locked, read_slots, read_small_file
 from training.agent.ranks.launch import CODE as OWN_CODE
-from training.wire.format import FORMAT
+from training.wire.format import READABLE
 from training.wire.host_events import Launched
 from training.wire.host_replies import STILL, CodeArchive, RunFolder, codec
 from training.wire.jsonl import load
@@ -185,7 +185,7 @@ def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFold
     is_guarded = is_locked(f"{folder}/{LOCK}")
     folder_bytes = folder_size(folder) if sized else 0
     format_number = read_format(folder)
-    if format_number != FORMAT:
+    if format_number not in READABLE:
         changed_at = _last_change(folder)
         # another machine, which shares the folder, may write it
         is_live = is_guarded or now - changed_at < STILL

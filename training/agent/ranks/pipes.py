@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import fcntl
 import os
 import re
 import sys
+import termios
 import time
+from array import array
 from collections.abc import Callable, Iterator
 
 from training.agent.host.redaction import Redaction
@@ -14,6 +17,8 @@ from training.wire.host_events import OutputText
 
 CHUNK = 1 << 16
 """Bytes of one read. A longer line is forwarded in pieces."""
+FILLING = CHUNK // 2
+"""A pipe holds 64 KiB, as much as one read: from this on its rank may soon have to wait."""
 MOST = 16 << 20
 """Bytes of one line that are forwarded. Who prints more means no line, and would fill the disks."""
 STATES = 1.0
@@ -142,13 +147,19 @@ class Pipe:
         """Return the descriptor, for a selector."""
         return self._descriptor
 
+    @property
+    def is_filling(self) -> bool:
+        """Return True if so much is waiting that its rank may soon wait, too."""
+        waiting_bytes = array("i", [0])
+        fcntl.ioctl(self._descriptor, termios.FIONREAD, waiting_bytes)
+        return waiting_bytes[0] >= FILLING
+
     def read(self) -> Iterator[OutputText]:
         """Read once. `ended` is true at the end of the pipe, `filled` if more may be waiting."""
         block = self._read_block()
         if block is None:
             return
-        # A pipe holds 64 KiB, as much as one read: from half of that on its rank may soon wait.
-        self.filled = len(block) >= CHUNK // 2
+        self.filled = len(block) >= FILLING
         text = self._line_decoder.feed(block) if block else self._line_decoder.end()
         now = self._clock()
         if text is None and b"\r" in block and now - self._reported_at >= STATES:

@@ -19,15 +19,23 @@ from training.agent.host.samples import OutOfMemory, Sampler, subtract_sample
 from training.agent.host.stacks import StackSubject
 from training.agent.live_runs import open_regular
 from training.agent.ranks.pipes import CHUNK, Pipe
+from training.agent.ranks.step_rows import gather_steps
 from training.agent.ranks.workers import Worker, Workers, describe_exit
 from training.wire.events import Event
 from training.wire.host_events import Exited, OutputText, Raised, RankSample, Spawned
 from training.wire.jsonl import load
+from training.wire.step_block import StepBlock
 
 Ends = tuple[int, int]
 """The write ends of a stdout and a stderr."""
 ERROR_BYTES = 1 << 18
 """Bytes of the largest error file that is read."""
+FEW_STEPS = 10.0
+"""Steps a second of a rank below which each is reported at once: a person may watch them."""
+BLOCK_STEPS = 100
+"""About how many steps of a rank are read together if it makes more."""
+LONGEST_GATHER = 1.0
+"""Seconds that they wait for this at the most."""
 EVENTS = 1 << 18
 """Bytes that the pipe of a watch holds where the kernel lets it, as its rank never waits."""
 
@@ -80,8 +88,9 @@ class RankProcesses:
     the agent's loop to call.
 
     Ranks that take hundreds of steps a second would wake everybody up to the dashboard as often. So
-    after a turn of reading, their pipes gather for `gather` seconds, until `listen_at`; unless one
-    of them fills, as then its rank would have to wait.
+    after a turn of reading, their pipes gather for `gather` seconds, or if they make more than
+    `FEW_STEPS`, until a block is full, up to `LONGEST_GATHER`. At `listen_at` they are looked at
+    again: one that fills is read before that, as its rank would have to wait.
     """
 
     def __init__(
@@ -99,6 +108,9 @@ class RankProcesses:
         self._pipes = selectors.DefaultSelector()
         self._selector.register(self._pipes, selectors.EVENT_READ, self._read_ready_pipes)
         self.listen_at = math.inf
+        self._gathered_at = math.inf
+        self._turn_at = time.monotonic()
+        self._steps_of_turn: dict[int, int] = {}
         self._live_ranks: dict[int, RankProcess] = {}
         self.out_of_memory = OutOfMemory()
 
@@ -161,7 +173,12 @@ class RankProcesses:
             self._pipes.register(pipe, selectors.EVENT_READ, pipe)
 
     def listen(self) -> None:
-        """Read the pipes again, as they have gathered."""
+        """Read the pipes again, if they have gathered for long enough or one of them fills."""
+        now = time.monotonic()
+        pipes: list[Pipe] = [key.data for key in self._pipes.get_map().values()]
+        if now < self._gathered_at and not any(pipe.is_filling for pipe in pipes):
+            self.listen_at = min(self._gathered_at, now + self._gather_seconds)
+            return
         self._selector.register(self._pipes, selectors.EVENT_READ, self._read_ready_pipes)
         self.listen_at = math.inf
 
@@ -174,7 +191,19 @@ class RankProcesses:
                 self._pipes.unregister(pipe)
         if not any(pipe.filled for pipe in ready_pipes):
             self._selector.unregister(self._pipes)
-            self.listen_at = time.monotonic() + self._gather_seconds
+            now = time.monotonic()
+            self._gathered_at = now + self._choose_gather(now - self._turn_at)
+            self.listen_at = min(self._gathered_at, now + self._gather_seconds)
+            self._turn_at = now
+            self._steps_of_turn.clear()
+
+    def _choose_gather(self, turn_seconds: float) -> float:
+        """Return how long the pipes gather, by the steps of the fastest rank since the turn
+        before."""
+        steps_per_second = max(self._steps_of_turn.values(), default=0) / max(turn_seconds, 1e-3)
+        if steps_per_second < FEW_STEPS:
+            return self._gather_seconds
+        return max(self._gather_seconds, min(LONGEST_GATHER, BLOCK_STEPS / steps_per_second))
 
     def finish(self, pipes: Sequence[Pipe]) -> None:
         """Report the rest of the pipes, and close them."""
@@ -189,8 +218,11 @@ class RankProcesses:
         other_text: OutputText | None = text
         if rank and rank.workers and pipe is rank.events:
             other_text = rank.workers.take(text, rank.pid)
-        if other_text:
-            self._report_event(other_text)
+        for event in gather_steps(other_text) if other_text else ():
+            if isinstance(event, StepBlock):
+                known_steps = self._steps_of_turn.get(event.rank, 0)
+                self._steps_of_turn[event.rank] = known_steps + event.count
+            self._report_event(event)
 
     def _worker_exited(self, rank: RankProcess, worker: Worker, status: int | None) -> None:
         """Report that a worker is gone, after what it has written."""

@@ -32,7 +32,7 @@ PHASE_STYLES = {phase.value: (look.sign, look.style) for phase, look in RANK_LOO
 
 
 PHASE_WORDS = {
-    "victim": "follow-on",
+    "victim": "taken down",
     "refused": "not started",
     "halted": "stopped",
 }

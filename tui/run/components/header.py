@@ -63,16 +63,21 @@ class RunHeader(Static):
         given_name: str = "",
         replay: ReplayNote = NO_REPLAY,
         severity: Severity = Severity.NEUTRAL,
+        *,
+        has_finding: bool = False,
     ) -> None:
         """Copy what is drawn from the run. A person has `given_name` it so. `replay`: what is
-        to be said if this is a moment of one. `severity` is that of the verdict below."""
+        to be said if this is a moment of one. `severity` is that of the verdict below, if it
+        `has_finding`."""
         now = self._clock.now(run)
         # The figures look at every rank, so those of many ranks are not taken at each tick.
         if self._turn.has_come_for(run) or not self._figures:
             self._figures = header_figures(run)
             self._script_notes = list(script_notes(run))
             self._advice = seen.advice(run, now)
-        header_lines = list(self._lines(run, replay, plain(given_name), severity, now))
+        width = self.content_size.width
+        title = title_line(run, replay, plain(given_name), width, severity, has_finding=has_finding)
+        header_lines = [title, *self._lines(run, replay, severity, now)]
         header_content = Content("\n").join(header_lines)
         if not header_content.is_same(self._shown):
             self._shown = header_content
@@ -80,12 +85,12 @@ class RunHeader(Static):
             self.update(header_content, layout=False)
 
     def _lines(
-        self, run: RunState, replay: ReplayNote, given_name: str, severity: Severity, now: float
+        self, run: RunState, replay: ReplayNote, severity: Severity, now: float
     ) -> Iterator[Content]:
+        """Yield the lines below the title."""
         width = self.content_size.width
         # Before the first layout the width is 0, which textwrap refuses.
         text_width = max(width, MIN_WIDTH)
-        yield title_line(run, replay, given_name, width, severity)
         run_length = self._run_length(run)
         yield progress_line(run, run_length, width, now, severity, replay)
         # Before the first step there are no figures, and in a script there may never be any.

@@ -9,7 +9,7 @@ from msgspec import Struct
 from remote.format import UNKNOWN, loss, percent, rate, short_size, step_time
 from remote.run.findings.link_use import find_link_use
 from remote.run.findings.rates import live_means
-from remote.run.findings.training_loss import find_training_loss
+from remote.run.findings.training_loss import find_training_loss, is_mean_beside_prints
 from remote.run.run_state import RunState
 from remote.run.series.step_times import RECENT, Means
 from tui.run.components.link_text import describe_link_use
@@ -38,7 +38,7 @@ def header_figures(run: RunState) -> list[HeaderFigure]:
     speed_label, speed = _speed(run, pace.throughput)
     tests = [evaluation.accuracy for evaluation in run.progress.evaluations]
     figures = [
-        HeaderFigure("loss", loss(find_training_loss(run)), 6, _describe_mean_loss(run)),
+        _loss_figure(run),
         HeaderFigure("test acc", percent(tests[-1], 1) if tests else UNKNOWN, 5),
         HeaderFigure("best acc", percent(max(tests), 1) if tests else UNKNOWN, 5),
         HeaderFigure(speed_label, _known(speed, rate), 6),
@@ -52,11 +52,12 @@ def header_figures(run: RunState) -> list[HeaderFigure]:
     return figures
 
 
-def _describe_mean_loss(run: RunState) -> str:
-    """Say of how many steps the loss of a script is the mean, as the script may print another one
-    at its end; "" of rankboard's own runs, and where the loss is the printed one."""
-    is_printed = run.progress.prints_other_loss or any(rank.prints_loss for rank in run.ranks)
-    return f"loss ({RECENT} steps)" if run.progress.watched and not is_printed else ""
+def _loss_figure(run: RunState) -> HeaderFigure:
+    """Return the training loss; that of a script says that it is a mean, and of how many steps,
+    where the script may print another one."""
+    is_mean = is_mean_beside_prints(run)
+    label, long_label = ("mean loss", f"mean loss of {RECENT} steps") if is_mean else ("loss", "")
+    return HeaderFigure(label, loss(find_training_loss(run)), 6, long_label)
 
 
 def _speed(run: RunState, samples_per_second: float) -> tuple[str, float]:

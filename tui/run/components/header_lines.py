@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -11,10 +10,9 @@ from msgspec.structs import replace
 from textual.content import Content
 
 from remote.format import count, duration, percent
-from remote.run.findings.flaws import find_flaws, outcome_word
+from remote.run.findings.flaws import outcome_word
 from remote.run.findings.script_visibility import describe_missing_steps
 from remote.run.run_state import RunState
-from remote.run.state.flaw import FlawKind
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.kit import palette
@@ -26,14 +24,8 @@ from tui.run.components.header_figures import HeaderFigure
 
 GAP = "  "
 NO_PROBLEMS = "no problems"
-MIN_TESTS = 8
-"""Tests from which on it is told that the best one is long ago."""
-LEARNING_WORDS = {
-    FlawKind.DIVERGED: "diverged",
-    FlawKind.LEARNED_NOTHING: "nothing learned so far",
-    FlawKind.OVERFITTED: "overfitting",
-}
-"""What is said of a run that trains on, by what spoils its result."""
+MIN_PRAISE_WIDTH = 60
+"""Columns of a header from which on it says so."""
 STALE = "before the stall"
 _TIE = "\xa0"
 """A space that no line is broken at."""
@@ -93,11 +85,17 @@ class RunLength(NamedTuple):
 
 
 def title_line(
-    run: RunState, replay: ReplayNote, given_name: str, width: int, severity: Severity
+    run: RunState,
+    replay: ReplayNote,
+    given_name: str,
+    width: int,
+    severity: Severity,
+    *,
+    has_finding: bool = False,
 ) -> Content:
     """The badge of a replay or of the state, and the work; at the right edge the run, by the name
     that a person gave it, and by its own where there is room for both. `severity` is that of the
-    verdict on the run."""
+    verdict on the run; without a finding, a run that trains has no problems."""
     if replay.badge:
         # What the run did then is told by its verdict and its ranks.
         badges = [(f" {replay.badge} ", REPLAY_INK)]
@@ -105,55 +103,23 @@ def title_line(
             badges.append((f" {replay.end} ", DIM))
     else:
         badge_ink = f"bold {BADGE_INKS[_state_style(run, severity)]}"
-        badges = [(f" {phase_text(run)} ", badge_ink)]
+        is_live = run.phase is RunPhase.TRAINING and not run.is_held and run.step > 0
+        is_praised = is_live and not has_finding and width >= MIN_PRAISE_WIDTH
+        praise = f", {NO_PROBLEMS}" if is_praised else ""
+        badges = [(f" {phase_text(run)}{praise} ", badge_ink)]
     room = width - _length(badges) - 1
-    work_text = _work_text(run, room)
-    names = [f"{given_name} ({run.plan.run})", given_name] if given_name else [run.plan.run]
-    ends = [("", "", name) for name in names]
-    if _is_well(run, severity):
-        flaw_text = _describe_flaw(run)
-        state = (flaw_text, "$text-warning") if flaw_text else (_describe_learning(run), DIM)
-        state_ends = [(*state, f"   {name}") for name in names]
-        # What is wrong matters more than a name, which matters more than that nothing is.
-        ends = (
-            [*state_ends, (*state, "")]
-            if flaw_text
-            else [end for pair in zip(state_ends, ends, strict=True) for end in pair]
-        )
-    # Without room for it, the name is left out, and the work is cut.
-    fitting = (end for end in ends if len(work_text) + 2 + len(end[0] + end[2]) <= room)
-    state_text, state_ink, name = next(fitting, ("", "", ""))
-    work_text = work_text[: max(room, 0)].ljust(room - len(state_text + name))
-    return Content.assemble(*badges, " ", work_text, (state_text, state_ink), (name, DIM)).truncate(
-        width
-    )
-
-
-def _describe_learning(run: RunState) -> str:
-    """Return that the test loss is no better than in the first half of all tests, if that is so;
-    else that there are no problems."""
-    tests = [test for test in run.progress.evaluations if math.isfinite(test.loss)]
-    if len(tests) >= MIN_TESTS:
-        best_place = min(range(len(tests)), key=lambda place: tests[place].loss)
-        if best_place < len(tests) // 2:
-            return f"test loss no better since epoch {tests[best_place].epoch}"
-    return NO_PROBLEMS
-
-
-def _describe_flaw(run: RunState) -> str:
-    """Return what the verdict would be on what the model has learned so far; "" if it is well."""
-    flaw = next((flaw for flaw in find_flaws(run) if flaw.kind in LEARNING_WORDS), None)
-    if flaw is None:
-        return ""
-    place = f"epoch {flaw.epoch}" if flaw.epoch else f"step {flaw.step}"
-    since_text = f" since {place}" if flaw.epoch or flaw.step else ""
-    return f"{palette.sign('slow')} {LEARNING_WORDS[flaw.kind]}{since_text}"
-
-
-def _is_well(run: RunState, severity: Severity) -> bool:
-    """Return True if a run trains, and there is nothing to do."""
-    is_live = run.phase is RunPhase.TRAINING and not run.is_held
-    return is_live and severity is Severity.NEUTRAL and run.step > 0
+    works = _work_texts(run)
+    choices = [(works[0], run.plan.run)]
+    if given_name:
+        # It matters more than how many ranks there are; the name of the run does not.
+        choices = [(works[0], f"{given_name} ({run.plan.run})")]
+        choices += [(work, given_name) for work in works]
+    choices += [(work, "") for work in works]
+    fitting = (each for each in choices if len(each[0]) + 2 + len(each[1]) <= room)
+    # A command line may be long, and what does not fit is cut off at the end.
+    work_text, name = next(fitting, choices[-1])
+    work_text = work_text[: max(room, 0)].ljust(room - len(name))
+    return Content.assemble(*badges, " ", work_text, (name, DIM)).truncate(width)
 
 
 def phase_text(run: RunState) -> str:
@@ -184,15 +150,14 @@ def _is_past(run: RunState) -> bool:
     return run.is_held and run.phase is not RunPhase.ENDED
 
 
-def _work_text(run: RunState, room: int) -> str:
+def _work_texts(run: RunState) -> list[str]:
+    """Return what the run does, with its ranks and, if there is a shorter way, without them."""
     plan = run.plan
     ranks_text = count(len(run.ranks) if run.has_workers else plan.world_size, "rank")
     hosts_text = f" on {count(len(plan.hosts), 'host')}" if len(plan.hosts) > 1 else ""
     if plan.job:
-        text = f"{plan.what}, {ranks_text}{hosts_text}"
-        return text if len(text) <= room else plan.what
-    # A command line may be long, and what does not fit is cut off at the end.
-    return f"{ranks_text}{hosts_text}: {plan.what}"
+        return [f"{plan.what}, {ranks_text}{hosts_text}", plan.what]
+    return [f"{ranks_text}{hosts_text}: {plan.what}"]
 
 
 # Progress

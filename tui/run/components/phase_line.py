@@ -12,7 +12,7 @@ from remote.run.findings.rates import step_means
 from remote.run.run_state import RunState
 from tui.kit import palette
 from tui.run.components.header_lines import DIM
-from tui.run.components.rank_columns import PHASES
+from tui.run.components.rank_cells import PHASES
 
 INKS = {"data": "$ink-data", "compute": "$ink-compute", "sync": "$ink-sync"}
 """The ink of each phase."""

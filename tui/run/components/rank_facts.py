@@ -20,12 +20,7 @@ from remote.run.state.script_rank import CollectiveTotals, ScriptRank
 from training.wire.host_events import Exited, GpuSample, Hello
 from training.wire.rank_events import Collectives
 from tui.kit.widgets.phase import phase_cell
-from tui.run.components.rank_columns import (
-    PHASES,
-    phase_bar,
-    rank_accuracy,
-    silent_seconds,
-)
+from tui.run.components.rank_cells import PHASES, phase_bar, rank_accuracy, silent_seconds
 
 BAR_WIDTH = 20
 """Cells of the bar that splits a step."""

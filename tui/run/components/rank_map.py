@@ -17,7 +17,7 @@ from remote.run.state.rank_state import RankState
 from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.widgets.table import TableCell
-from tui.run.components.rank_columns import PHASES
+from tui.run.components.rank_cells import PHASES
 from tui.run.components.rank_order import holds_up
 
 LATE = (1.1, 1.25, 2.0)

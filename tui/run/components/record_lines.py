@@ -12,6 +12,7 @@ from textual.events import Click
 from textual.widgets import Static
 
 from remote.format import duration, percent
+from remote.run.run_state import RunState
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
@@ -37,7 +38,13 @@ def describe_replay(replay: Replay) -> str:
     if not run.step:
         return f"{palette.sign('paused')} REPLAY paused before the first step"
     of_text = f" of {run.progress.steps}" if run.progress.steps else ""
-    return f"{palette.sign('paused')} REPLAY paused at step {run.step}{of_text}"
+    return f"{palette.sign('paused')} REPLAY paused at {_describe_steps(run)}{of_text}"
+
+
+def _describe_steps(run: RunState) -> str:
+    """Say at which step the ranks are; at a moment, some are ahead of others."""
+    last_step = max((rank.step for rank in run.ranks), default=run.step)
+    return f"step {run.step}" if last_step <= run.step else f"steps {run.step}-{last_step}"
 
 
 def describe_end(replay: Replay) -> str:

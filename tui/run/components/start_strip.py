@@ -54,9 +54,9 @@ class StartStrip(VerdictStrip):
             NextKey(key_of(self.app, "checks"), "check the hosts"),
             NextKey(key_of(self.app, "stacks"), "where each rank is"),
         ]
-        stop_key = NextKey(key_of(self.app, "quit"), "stop")
+        key_to_stop = key_of(self.app, "quit")
         if self.advice is None:
-            return [*next_keys, stop_key]
+            return [*next_keys, NextKey(key_to_stop, "stop")]
         copy_text = f"copy the command {describe_remedy(self.advice)}"
         copy_key = NextKey(key_of(self.app, "copy-run-command"), copy_text)
-        return [copy_key, stop_key, *next_keys]
+        return [copy_key, NextKey(key_to_stop, "stop this run, then paste it"), *next_keys]

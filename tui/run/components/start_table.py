@@ -116,7 +116,7 @@ def _read_warning(run: RunState, check: CheckFinished) -> StartWarning:
     host_names = [host.name for host in run.hosts]
     text = f"{whose(host_names, check, NAMED)}{check.text}"
     is_of_one = 0 <= check.host < len(host_names) > 1 and len(check.same) <= 1
-    if is_of_one and check.advice.endswith(f"--exclude {host_names[check.host]}"):
+    if is_of_one and check.helps_to_exclude:
         advice = Advice(Remedy.EXCLUDE_HOST, host_names[check.host])
         return StartWarning(check, (text,), advice)
     remedy = check.command or check.advice

@@ -419,7 +419,7 @@ def test_what_is_no_run_is_not_listed(
     [
         ("{", "it is not a plan"),
         ('{"format":1,"run":"a","hosts":1,"work":{}}', "it is not a plan"),
-        ('{"format":9,"run":"a","hosts":[],"work":{}}', "it is in format 9, not 1"),
+        ('{"format":9,"run":"a","hosts":[],"work":{}}', "it is in format 9, not 1 or 2"),
     ],
 )
 def test_a_plan_that_cannot_be_read_is_told(runs_dir: Path, text: str, problem: str) -> None:

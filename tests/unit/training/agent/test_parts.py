@@ -20,7 +20,7 @@ from training.agent.host.system import LINUX
 from training.agent.journal import Journal, JournalReader, list_segments, write_reserve
 from training.agent.ranks.pipes import CHUNK, STATES, LineDecoder, Pipe
 from training.wire.enums import EndReason
-from training.wire.events import Event, Record, decode
+from training.wire.events import PREFIX, Event, Record, decode
 from training.wire.host_events import (
     AgentEnded,
     Exited,
@@ -34,6 +34,11 @@ from training.wire.host_events import (
 
 def text(number: int, size: int = 0) -> OutputText:
     return OutputText(0, "stdout", f"{number} " + "x" * size)
+
+
+def report(number: int, size: int = 0) -> OutputText:
+    """What a rank reports, which is kept longer than what it prints."""
+    return OutputText(0, "stdout", f"{PREFIX}{number} " + "x" * size)
 
 
 def read(reader: JournalReader) -> list[Record]:
@@ -76,7 +81,7 @@ def test_a_reader_begins_after_what_is_known_and_goes_on_with_what_comes(
 def test_beyond_the_limit_the_oldest_go_and_dropped_stands_for_them(tmp_path: Path) -> None:
     journal = Journal(str(tmp_path), 0, segment=1000, limit=3000)
     for number in range(1, 101):
-        journal.write(0, [text(number, 100)])
+        journal.write(0, [report(number, 100)])
     assert sum(path.stat().st_size for path in tmp_path.glob("*.journal")) <= 3200
     for after in (0, 5):
         dropped, *kept = read(JournalReader(str(tmp_path), 0, after))
@@ -94,7 +99,7 @@ def test_what_everybody_has_to_know_is_told_again_once_it_was_dropped(tmp_path: 
     journal.write(1, [launched, text(0)])
     journal.write(1, [exited])
     for number in range(1, 101):
-        journal.write(1, [text(number, 100)])
+        journal.write(1, [report(number, 100)])
     dropped, *kept = read(JournalReader(str(tmp_path), 0, 0))
     assert isinstance(dropped.event, RecordsDropped)
     assert dropped.event.last > 5
@@ -108,7 +113,7 @@ def test_a_journal_that_drops_nothing_tells_nothing_again(tmp_path: Path) -> Non
     journal = Journal(str(tmp_path), 0, segment=1000)
     journal.write(0, [Launched((0,), (0,)), Exited(0, 0)])
     for number in range(1, 31):
-        journal.write(0, [text(number, 100)])
+        journal.write(0, [report(number, 100)])
     assert len(list_segments(str(tmp_path))) > 3
     assert len(read(JournalReader(str(tmp_path), 0, 0))) == 32
 
@@ -118,11 +123,11 @@ def test_a_reader_in_the_middle_of_a_dropped_segment_misses_only_what_is_gone(
 ) -> None:
     journal = Journal(str(tmp_path), 0, segment=1000, limit=3000)
     for number in range(1, 6):
-        journal.write(0, [text(number, 100)])
+        journal.write(0, [report(number, 100)])
     reader = JournalReader(str(tmp_path), 0, 2)
     assert [record.seq for record in read(reader)] == [3, 4, 5]
     for number in range(6, 101):
-        journal.write(0, [text(number, 100)])
+        journal.write(0, [report(number, 100)])
     seen: list[int] = []
     for record in read(reader):
         match record.event:
@@ -131,6 +136,54 @@ def test_a_reader_in_the_middle_of_a_dropped_segment_misses_only_what_is_gone(
             case _:
                 seen.append(record.seq)
     assert seen == list(range(6, 101))
+
+
+@pytest.mark.parametrize("after", [0, 3, 40])
+def test_beyond_the_limit_printed_text_goes_before_anything_else(
+    tmp_path: Path, after: int
+) -> None:
+    journal = Journal(str(tmp_path), 0, segment=2000, limit=12_000)
+    for number in range(1, 41):
+        journal.write(0, [text(number, 400), report(number), text(number, 400)])
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.journal")) <= 14_000
+    records = read(JournalReader(str(tmp_path), 0, after))
+    reports = [record.seq for record in records if record.event == report(record.seq // 3 + 1)]
+    assert reports == [seq for seq in range(2, 121, 3) if seq > after], "all of them are kept"
+    gone = [record.event for record in records if isinstance(record.event, RecordsDropped)]
+    assert gone
+    assert all(event.text_only for event in gone)
+    assert [record.seq for record in records] == sorted({record.seq for record in records})
+    kept_text = [record.seq for record in records if record.event == text(record.seq // 3 + 1, 400)]
+    assert kept_text, "the newest"
+    assert all(event.last < min(kept_text) or event.first > after for event in gone)
+
+
+def test_a_reader_of_a_segment_whose_text_goes_reads_on(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path), 0, segment=2000, limit=6000)
+    journal.write(0, [text(1, 400), report(2)])
+    reader = JournalReader(str(tmp_path), 0, 0)
+    assert [record.seq for record in read(reader)] == [1, 2]
+    for number in range(3, 41):
+        journal.write(0, [text(number, 400)])
+    seqs = [record.seq for record in read(reader)]
+    assert seqs[-1] == 40
+    assert seqs == sorted(set(seqs))
+
+
+def test_the_limit_follows_from_the_free_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = SimpleNamespace(f_bavail=20, f_frsize=4096)
+    monkeypatch.setattr(os, "statvfs", lambda _: disk)
+    journal = Journal(str(tmp_path), 0, segment=4000)
+    for number in range(1, 201):
+        journal.write(0, [report(number, 300)])
+    size = sum(path.stat().st_size for path in tmp_path.glob("*.journal"))
+    assert 30_000 < size < 20 * 4096
+    disk.f_bavail = 0
+    for number in range(201, 231):
+        journal.write(0, [report(number, 300)])
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.journal")) < size
 
 
 def test_a_journal_whose_writer_was_killed_goes_on_after_its_last_whole_line(

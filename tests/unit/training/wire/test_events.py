@@ -29,7 +29,7 @@ from training.wire.events import (
     to_object,
 )
 from training.wire.events import expand as expand_by_host
-from training.wire.format import FORMAT
+from training.wire.format import FORMAT, READABLE_TEXT
 from training.wire.host_events import (
     AgentEnded,
     Connected,
@@ -60,6 +60,7 @@ from training.wire.rank_events import (
     Started,
     StepFinished,
 )
+from training.wire.step_block import StepBlock, decode_rows, encode_row, pack_rows
 
 TEXTS = ("", "a", "ä — 🏖️", 'quo"te\\', "two\nlines", "\x1b[31m\r\t", "@rankboard {}", "null")
 VALUES: dict[str, Any] = {
@@ -83,6 +84,13 @@ VALUES: dict[str, Any] = {
 
 
 def some(cls: type[Any], dice: random.Random) -> Event:
+    if cls is StepBlock:
+        step = some(StepFinished, dice)
+        assert isinstance(step, StepFinished)
+        step.rank = dice.randint(0, 1000)
+        row = decode_rows(encode_row(step, 1.79e9 * dice.random()))
+        assert row is not None
+        return pack_rows(row * dice.randint(1, 9))
     while True:
         made = cls(**{field.name: dice.choice(VALUES[str(field.type)]) for field in fields(cls)})
         assert isinstance(made, Event)
@@ -167,7 +175,7 @@ def test_the_first_record_of_a_writer_names_the_format_of_all() -> None:
     ):
         assert decode(line) is None
         assert other_format(load(line)) == number
-        assert fault(line) == f"exited: it is in format {number}, not {FORMAT}"
+        assert fault(line) == f"exited: it is in format {number}, not {READABLE_TEXT}"
     assert other_format(load(second)) is None
 
 
@@ -359,7 +367,8 @@ def test_the_names_on_the_wire_are_those_of_all_recorded_runs() -> None:
     )
     by_agents = (
         "hello reserved connected beforestarted beforeended launched spawned text hostsample "
-        "ranksample gpusample stack workerjoined workerexited raised exited stopheard ended dropped"
+        "ranksample gpusample stack workerjoined workerexited raised exited stopheard ended "
+        "dropped steps"
     )
     by_launchers = (
         "reaching clock said checked silent parted lost refused stalled stacksasked stallexplained "

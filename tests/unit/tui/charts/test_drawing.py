@@ -32,8 +32,9 @@ from tui.charts.axis import Axis
 from tui.charts.chart import Chart
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.deck import Deck
-from tui.charts.drawing import Baseline, Drawing, make_drawing
+from tui.charts.drawing import Baseline, Drawing
 from tui.charts.kinds import KINDS, ChartKind, available
+from tui.charts.make_drawing import make_drawing
 from tui.charts.panel import Charts
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame
 from tui.charts.raster import FAINT, NO_COLOUR, Curve
@@ -157,28 +158,28 @@ def test_steps_epochs_time_and_samples() -> None:
         assert view.along is along
 
 
-def test_each_phase_has_bars_of_its_own_with_its_name_and_mean_at_the_right() -> None:
+def test_each_phase_has_bars_of_its_own_between_its_name_and_its_mean() -> None:
     drawn = draw(trained(), PHASES)
     assert [curve.mean[9] for curve in drawn.curves] == pytest.approx([0.01, 0.06, 0.03])
-    for width, compute in ((80, "compute"), (50, "comp")):
+    for width in (80, 50):
         options = structs.replace(drawn.options, has_end_values=True)
         found = make_frame(drawn.curves, options, width, 12)
         assert found is not None
-        names = [text.strip() for text in texts_at_right(found) if text.strip()]
-        assert names == ["data 10 ms", f"{compute} 60 ms", "sync 30 ms"]
+        values = [text.strip() for text in texts_at_right(found) if text.strip()]
+        assert values == ["10 ms", "60 ms", "30 ms"]
+        labels = [label.strip("│┤ ") for label in found.row_labels]
+        assert [label for label in labels if label.isalpha()] == ["data", "compute", "sync"]
 
 
 def test_the_scale_of_the_phases_is_told_once_beside_its_lane_and_no_other_has_ticks() -> None:
     drawn = draw(trained(), PHASES)
     found = make_frame(drawn.curves, drawn.options, 80, 12)
     assert found
-    ticks = [label.strip("┤ ") for label in found.row_labels if label.endswith("┤")]
-    assert ticks.count("0") == 1
-    (scale,) = [tick for tick in ticks if tick != "0"]
     labels = list(found.row_labels)
-    top = next(row for row, label in enumerate(labels) if scale in label)
-    end = next(row for row in range(top, 12) if labels[row].strip("┤ ") == "0")
-    assert {row for row, label in enumerate(labels) if "│" in label} == set(range(top + 1, end))
+    (top,) = [row for row, label in enumerate(labels) if label.endswith("┤")]
+    foot = next(row for row, label in enumerate(labels) if "compute" in label)
+    axis_rows = {row for row, label in enumerate(labels) if "│" in label}
+    assert axis_rows == set(range(top + 1, foot + 1)), "that of the longest phase"
 
 
 def test_bars_beyond_their_scale_are_told_beside_them_and_not_on_them() -> None:
@@ -560,8 +561,8 @@ def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() 
 @pytest.mark.parametrize(
     ("room", "legend"),
     [
-        (64, "  ● mean  ░ min to max  test 0.5000  ◆ best 0.4000"),
-        (57, "  ░ min to max  test 0.5000  ◆ best 0.4000"),
+        (64, "  ● mean  ░ all ranks  test 0.5000  ◆ best 0.4000"),
+        (57, "  ░ all ranks  test 0.5000  ◆ best 0.4000"),
         (44, "  test 0.5000  ◆ best 0.4000"),
         (30, "  ◆ best 0.4000"),
         (25, ""),
@@ -584,7 +585,7 @@ def test_an_average_is_named_with_its_dots() -> None:
     parts = values.heading(drawn, LOSS, ChartView(smoothing=0.9), 80)
     text = "".join(text for text, _ in parts)
     assert text.startswith("train 0.")
-    assert text.endswith("  · step  ● ema .9  ░ min to max  test 0.5000  ◆ best 0.5000")
+    assert text.endswith("  · step  ● ema .9  ░ all ranks  ◆ test 0.5000 (best)")
 
 
 def test_a_low_chart_has_lines_alone_and_names_nothing_else() -> None:
@@ -594,7 +595,7 @@ def test_a_low_chart_has_lines_alone_and_names_nothing_else() -> None:
         shown = drawn.for_height(height)
         text = "".join(text for text, _ in values.heading(shown, LOSS, view, 80))
         assert "ema .9" in text
-        assert ("min to max" in text) is ("· step" in text) is has_more
+        assert ("all ranks" in text) is ("· step" in text) is has_more
         frame = make_frame(drawn.curves, drawn.options, 70, height)
         assert frame
         assert (frame.picture.band != NO_COLOUR).any() == has_more

@@ -16,9 +16,10 @@ from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan
 from training.wire.rank_events import Evaluated, Saved
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
-from tui.charts.drawing import Drawing, make_drawing
+from tui.charts.drawing import Drawing
 from tui.charts.export import save_chart, to_csv
 from tui.charts.kinds import KINDS, ChartKind
+from tui.charts.make_drawing import make_drawing
 from tui.charts.picture import draw_pictures
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve

@@ -386,7 +386,7 @@ async def test_the_chart_of_the_accuracy_names_the_best_test(size: tuple[int, in
             tested = rank_events.Evaluated(0, epoch, 20 * epoch, 0.5, accuracy, 100, 1.0)
             stage.session.say(0, tested)
         await pilot.press("c", *"acc", "enter", "z")
-        await until(pilot, lambda: "best, step 40" in stage.text())
+        await until(pilot, lambda: " at step 40" in stage.text())
 
 
 async def test_a_single_test_is_not_called_the_best() -> None:
@@ -395,7 +395,7 @@ async def test_a_single_test_is_not_called_the_best() -> None:
         stage.session.say(0, rank_events.Evaluated(0, 1, 20, 0.5, 0.9, 100, 1.0))
         await pilot.press("c", *"acc", "enter")
         await until(pilot, lambda: " test " in stage.text().partition("100%┤")[2])
-        assert "best, step" not in stage.text()
+        assert " at step " not in stage.text()
 
 
 async def test_titles_follow_the_header_at_ticks_that_draw_no_chart(

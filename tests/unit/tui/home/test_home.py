@@ -663,7 +663,7 @@ async def test_a_recorded_study_says_what_failed_and_a_key_tries_it_again(
         await pilot.press("enter")
         await home.shows(pilot, "✗ 1 of 2 runs failed: out of memory (ring)", "R try it again")
         await pilot.press("R")  # a browser has no terminal to give away
-        await until(pilot, lambda: copied == [f"rankboard study two-ways --runs-dir {runs_dir}"])
+        await until(pilot, lambda: copied == ["rankboard study two-ways"])
 
         def make_run(words: Sequence[str]) -> int:
             assert words[:2] == ["study", "two-ways"]
@@ -680,6 +680,35 @@ async def test_a_recorded_study_says_what_failed_and_a_key_tries_it_again(
         await home.is_at(pilot, HomeScreen)
         await home.shows(pilot, "▌ ✓ as measured, ddp is fastest")
         assert home.text().count("ddp is fastest") == 1
+
+
+async def test_a_recorded_study_that_says_little_is_run_again_by_a_key(
+    runs_dir: Path, copied: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = StudyFolder.of(runs_dir, "guesses")
+    text = 'metric = "loss"\nrepetitions = 1\n[job]\nepochs = 2\n[axes]\nsync = ["ring", "ddp"]\n'
+    folder.keep(StudyCall(text, {}, {"local": 2}, quick=False, num_hosts=2))
+    for name in ("ring", "ddp"):
+        folder.write(RunEnded(f"sync={name} #1", "b-2", TrialOutcome.COUNTED, 2.3, seconds=4.0))
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "▸", "guesses")
+        await pilot.press("enter")
+        await home.shows(pilot, "all runs still guess", "▶ n run it again with 20 epochs")
+        await pilot.press("n")
+        await home.shows(pilot, "run the study again with more")
+        await pilot.press(*"70", "enter")  # a browser has no terminal to give away
+        await until(pilot, lambda: bool(copied))
+        assert copied == ["rankboard study guesses --new --epochs 70"]
+        begun: list[Sequence[str]] = []
+        monkeypatch.setattr(app, "run_command", lambda words: begun.append(words) or 0)
+        monkeypatch.setattr(RankboardApp, "suspend", lambda _: nullcontext())
+        await pilot.press("n")
+        await home.shows(pilot, "run the study again with more")
+        await pilot.press(*"80", "enter")
+        await until(pilot, lambda: bool(begun))
+        assert begun[0][:5] == ["study", "guesses", "--new", "--epochs", "80"]
+        await home.is_at(pilot, StudyScreen)
 
 
 async def test_the_title_counts_the_runs_that_need_a_person(runs_dir: Path) -> None:

@@ -428,7 +428,10 @@ def test_its_badge_says_how_fast_it_plays_and_at_the_end_there_is_none(
     assert describe_replay(one.replay) == "‖ REPLAY paused before the first step"
     one.replay.go_to(one.replay.duration * 0.6)
     one.look()
-    step, steps = one.replay.state.step, one.replay.state.progress.steps
+    run = one.replay.state
+    step, steps = run.step, run.progress.steps
     assert 0 < step < steps
-    assert describe_replay(one.replay) == f"‖ REPLAY paused at step {step} of {steps}"
+    ahead = max(rank.step for rank in run.ranks)
+    assert ahead == step + 1, "at a moment, one rank is ahead"
+    assert describe_replay(one.replay) == f"‖ REPLAY paused at steps {step}-{ahead} of {steps}"
     assert describe_end(one.replay) == "ended: finished", "though this moment is long before"

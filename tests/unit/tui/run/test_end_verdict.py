@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from remote.events import HostPhaseChanged
 from remote.record.entry import Entry
 from remote.run.run_state import RunState
 from tests.kit.acted import until
@@ -15,7 +16,7 @@ from tests.kit.dashboard import Stage
 from tests.kit.histories import GLOO, History, plan, raised, stepped
 from training.job import Job
 from training.wire.host_events import Exited, Hello, HostSample, RankSample
-from training.wire.rank_events import Evaluated, Saved, StepFinished
+from training.wire.rank_events import Entered, Evaluated, Saved, StepFinished
 from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.launch.form_table import FormTable
 from tui.launch.screen import LaunchScreen
@@ -62,7 +63,7 @@ def test_a_failure_names_the_culprit_then_who_followed_then_the_way_out() -> Non
     assert found.title == "failed after 1 s: node2, rank 1: killed by SIGKILL at step 12"
     assert texts_of(found) == [
         "not memory: 438 MiB of 24 GiB; no OOM kill on the host",
-        "ranks 0 and 2 followed",
+        "it took down ranks 0 and 2",
     ]
     assert found.next_keys[0] == NextKey("R", "resume from checkpoint 10 (2 steps lost)")
     assert [key.key for key in found.next_keys] == ["R", "E", "n", "C", "y"]
@@ -161,13 +162,29 @@ def test_a_plain_success_says_how_well_and_how_fast_by_the_figures_of_the_header
     assert "▶ new run with batch size 128 (now 64)" in closing_advice(state)
 
 
+def test_a_success_says_what_its_start_was_spent_on() -> None:
+    history = History(plan(1))
+    history.session(HostPhaseChanged(0, "connecting"))
+    history.session(HostPhaseChanged(0, "deploying"), after=2.0)
+    history.say(0, HELLO).session(HostPhaseChanged(0, "ready"), after=3.0)
+    history.rank(0, history.launched(0))
+    history.say(0, Entered(0, "loading"), after=12.0)
+    state = history.training(40).done(0).closed()
+
+    def speed_text(*, is_brief: bool) -> str:
+        return str(judge_ended_run(state, KEYS, is_brief=is_brief).reasons[0])
+
+    assert speed_text(is_brief=False).endswith("(12 s to import torch, 3 s to copy code)")
+    assert speed_text(is_brief=True).endswith("(12 s to import torch)")
+
+
 def test_a_success_is_compared_with_the_last_run_like_it() -> None:
     history = History(plan(2)).training(40)
     history.rank(0, Evaluated(0, 1, 40, 0.3, 0.9, 360, 0.1))
     state = history.done(0, 1).closed()
     previous = Entry("one", label="baseline", accuracy=0.908, step_seconds=0.08)
     assert describe_change(state, previous) == [
-        "vs the last run like it (baseline): test -0.8 points, +25% time per step"
+        "vs the last run like it (baseline): test -0.8 points, +25% time per step (perhaps chance)"
     ]
     assert not describe_change(state, Entry("one")), "of which nothing is known"
 

@@ -18,8 +18,8 @@ from tests.kit.scripts import script, seen, started
 from training.wire.events import Event
 from training.wire.rank_events import Collectives, StepFinished
 from tui.charts.chart_view import ChartView
-from tui.charts.drawing import make_drawing
 from tui.charts.kinds import available
+from tui.charts.make_drawing import make_drawing
 from tui.run.components.exchange_text import describe_exchange
 from tui.run.components.header import script_notes
 from tui.run.components.rank_facts import rank_facts

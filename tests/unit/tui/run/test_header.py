@@ -10,9 +10,9 @@ from tests.kit.histories import History, plan, said, stepped
 from tests.kit.scripts import line, script, seen, started
 from training.wire.host_events import Exited, Launched
 from tui.charts.chart_view import ChartView
-from tui.charts.drawing import make_drawing
 from tui.charts.heading import heading
 from tui.charts.kinds import KINDS
+from tui.charts.make_drawing import make_drawing
 from tui.run.components.header import script_notes
 from tui.run.components.header_figures import HeaderFigure, header_figures
 from tui.run.components.header_lines import figure_lines, phase_text
@@ -76,8 +76,8 @@ def test_a_roomy_header_says_of_how_many_steps_the_loss_of_a_silent_script_is_th
         lines = figure_lines(figures, width, is_roomy=True, is_stale=False)
         return lines[0].plain
 
-    assert labels(figures, 118).startswith("loss (20 steps)   samples/s")
-    assert labels(figures, 60).startswith("loss     samples/s"), "no figure goes for the words"
+    assert labels(figures, 118).startswith("mean loss of 20 steps   samples/s")
+    assert labels(figures, 60).startswith("mean loss   samples/s"), "no figure goes for the words"
     own_figures = header_figures(History(plan(2)).training(24).state())
     assert labels(own_figures, 118).startswith("loss     test acc")
     for slot in history.plan.slots:

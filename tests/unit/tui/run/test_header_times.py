@@ -8,7 +8,6 @@ import pytest
 
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan, stepped
-from training.wire.rank_events import Evaluated
 from tui.kit.widgets.verdict_strip import Severity
 from tui.run.components.eta_text import describe_eta
 from tui.run.components.header_lines import (
@@ -108,35 +107,15 @@ def test_a_long_run_has_a_bar_where_its_numbers_are_large(width: int, shown: str
 
 def test_a_healthy_run_says_that_there_is_nothing_to_do() -> None:
     state = trained(1.0)
-    assert "no problems" in title_line(state, NO_REPLAY, "baseline", WIDTH, Severity.NEUTRAL).plain
-    assert "no problems" not in title_line(state, NO_REPLAY, "baseline", WIDTH, Severity.WARN).plain
-    assert "baseline" in title_line(state, NO_REPLAY, "baseline", 60, Severity.NEUTRAL).plain
 
+    def title(width: int = WIDTH, *, has_finding: bool = False) -> str:
+        severity = Severity.NEUTRAL
+        line = title_line(state, NO_REPLAY, "baseline", width, severity, has_finding=has_finding)
+        return line.plain
 
-@pytest.mark.parametrize(
-    ("losses", "said"),
-    [
-        ([0.5, 0.3, *[0.31] * 8], "test loss no better since epoch 2"),
-        ([0.5, 0.3, 0.31, 0.31], "no problems"),
-        ([0.5, *[0.31] * 8, 0.3], "no problems"),
-    ],
-)
-def test_a_run_that_learns_no_more_says_since_when(losses: list[float], said: str) -> None:
-    history = History(plan(1)).training(total=1000)
-    for step in range(1, 90):
-        history.rank(0, stepped(0, step))
-    for epoch, loss in enumerate(losses, 1):
-        history.rank(0, Evaluated(0, epoch, 8 * epoch, loss, 0.9, 360, 0.1))
-    assert said in title_line(history.state(), NO_REPLAY, "a", WIDTH, Severity.NEUTRAL).plain
-
-
-def test_a_run_that_overfits_is_not_called_well() -> None:
-    history = History(plan(1)).training(total=1000)
-    for step in range(1, 90):
-        history.rank(0, stepped(0, step))
-    for epoch, loss in enumerate([0.5, 0.3, *[0.4 + epoch / 10 for epoch in range(9)]], 1):
-        history.rank(0, Evaluated(0, epoch, 8 * epoch, loss, 0.9, 360, 0.1))
-    title = title_line(history.state(), NO_REPLAY, "baseline", WIDTH, Severity.NEUTRAL)
-    assert "▲ overfitting since epoch 2" in title.plain
-    assert any("warning" in str(span.style) for span in title.spans)
-    assert "no problems" not in title.plain
+    assert title().startswith(" ● training, no problems  ddp, lenet5 on digits")
+    assert title(has_finding=True).startswith(" ● training  ddp")
+    assert title(50).startswith(" ● training  ddp"), "the work matters more"
+    assert "baseline" in title(80)
+    state.hold(state.now)
+    assert "no problems" not in title(), "nobody records what goes on"

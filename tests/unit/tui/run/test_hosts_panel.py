@@ -95,10 +95,12 @@ async def test_at_the_start_a_key_leaves_out_the_host_that_would_hold_all_up() -
         assert "▶" not in strip_text(stage), "there is nothing to do"
         advice = "leave it out with --exclude node3"
         text = "only 0.1 cores, the others 0.4"
-        check = launcher.CheckFinished(2, "cores", "warning", text, advice)
+        check = launcher.CheckFinished(2, "cores", "warning", text, advice, helps_to_exclude=True)
         stage.session.say(SESSION, check)
         await until(pilot, lambda: "node3: only 0.1 cores, the others 0.4" in strip_text(stage))
-        assert "▶ y copy the command without node3   q stop" in strip_text(stage)
+        assert "▶ y copy the command without node3   q stop this run, then paste it" in (
+            strip_text(stage)
+        )
         assert stage.screen.query_one(StartStrip).has_class("-warn")
         await pilot.press("y")
         await until(pilot, lambda: "--exclude node3" in stage.app.clipboard)

@@ -12,7 +12,7 @@ from remote.run.state.rank_state import RankState
 from tests.kit.histories import History, plan, stepped
 from training.formatting import format_loss
 from tui.kit.inks import DARK
-from tui.run.components import rank_columns as row
+from tui.run.components import rank_cells as row
 from tui.run.components.header_figures import header_figures
 
 
@@ -41,7 +41,7 @@ def test_a_table_tells_a_loss_that_is_nan_from_one_that_is_not_known(step: int, 
     assert format.loss(rank.recent_loss) == text
     scale = row.TrendScale("ready", [0.0], 0.0)
     view = row.RowContext([rank], RunState(plan(1)), now=0.0, inks=DARK, scale=scale)
-    assert row._loss_cell(view).text == text
+    assert row.loss_cell(view).text == text
 
 
 def test_the_trend_of_a_slow_rank_shows_and_touches_no_row_above() -> None:
@@ -52,7 +52,7 @@ def test_the_trend_of_a_slow_rank_shows_and_touches_no_row_above() -> None:
     run = history.state()
     scale = row.TrendScale("ready", [0.05, 0.35], 0.2)
     fast, slow = (
-        row._trend_cell(row.RowContext([rank], run, now=0.0, inks=DARK, scale=scale)).text
+        row.trend_cell(row.RowContext([rank], run, now=0.0, inks=DARK, scale=scale)).text
         for rank in run.ranks
     )
     assert len(set(fast)) == 1

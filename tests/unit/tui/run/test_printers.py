@@ -700,9 +700,9 @@ def test_how_far_a_program_is_leaves_out_what_is_not_known() -> None:
 
 def test_it_is_said_that_torch_is_watched() -> None:
     _, err = printed(watching(2, 0.1), PlainPrinter)
-    assert err.count("rankboard: watching torch\n") == 1
+    assert err.count("rankboard: counting the steps of torch's optimiser\n") == 1
     _, err = printed(logging(started(script()), 3, range(1, 40), 1.0), PlainPrinter)
-    assert "watching torch" not in err
+    assert "counting the steps" not in err
     assert "rankboard: read as:" in err
 
 

@@ -17,7 +17,8 @@ from tui.kit import palette
 from tui.kit.inks import DARK
 from tui.kit.widgets.table import TableCell
 from tui.run.components.phase_line import phase_line
-from tui.run.components.rank_columns import PHASES, RANK_COLUMNS, RowContext, TrendScale
+from tui.run.components.rank_cells import PHASES, RowContext, TrendScale
+from tui.run.components.rank_columns import RANK_COLUMNS
 from tui.run.components.rank_map import MapLine, lateness_scale, over_step, over_time
 from tui.run.rank_map_panel import RankMapPanel
 

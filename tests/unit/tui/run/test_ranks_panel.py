@@ -32,13 +32,8 @@ from tui.kit.widgets.table import TableCell
 from tui.run.components.fold import CALM, FoldedColumns, are_alike
 from tui.run.components.groups import table_lines
 from tui.run.components.heat_strip import heat_cells, heat_grid
-from tui.run.components.rank_columns import (
-    RANK_COLUMNS,
-    RowContext,
-    TrendScale,
-    phase_bar,
-    rank_accuracy,
-)
+from tui.run.components.rank_cells import RowContext, TrendScale, phase_bar, rank_accuracy
+from tui.run.components.rank_columns import RANK_COLUMNS
 from tui.run.components.rank_order import RANK_ORDERS, default_order, sort_ranks
 from tui.run.hosts_panel import HostsPanel
 from tui.run.rank_screen import RankScreen
@@ -190,6 +185,15 @@ async def test_no_rank_that_is_marked_is_hidden(size: tuple[int, int]) -> None:
         stage.session.steps(1, 60, late=7)
         await until(pilot, lambda: any("SLOW" in line for line in table(stage)))
         assert size != (80, 24) or shown(stage)[:7] == list("7012345")
+
+
+async def test_the_border_says_what_busy_is_where_all_facts_leave_room() -> None:
+    stage = Stage(hosts=1, slots=4)
+    async with stage.training(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "busy: without waits for others" in table(stage)[0])
+        await pilot.resize_terminal(60, 24)
+        facts = "each: ● training, 100 ms per step"
+        await until(pilot, lambda: facts in table(stage)[0] and "busy:" not in table(stage)[0])
 
 
 async def test_a_key_sorts_by_the_next_figure_and_the_border_tells_by_which() -> None:

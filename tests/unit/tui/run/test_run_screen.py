@@ -119,7 +119,7 @@ async def test_a_failure_shows_its_cause() -> None:
         text = stage.text()
         assert "node1, rank 1: killed by SIGKILL at step 60" in text
         assert "✗ failed" in text
-        assert "✗ follow-on" in text
+        assert "✗ taken down" in text
         assert stage.screen.query_one("VerdictPanel VerdictStrip").has_class("-bad")
     assert stage.app.exit_code == Verdict.FAILED.value
 

@@ -7,7 +7,8 @@ from tests.kit.scripts import script, started
 from training.wire.host_events import RankSample, WorkerJoined
 from tui.kit.inks import DARK
 from tui.run.components.groups import table_lines
-from tui.run.components.rank_columns import RANK_COLUMNS, RowContext, TrendScale, state_cell
+from tui.run.components.rank_cells import RowContext, TrendScale, state_cell
+from tui.run.components.rank_columns import RANK_COLUMNS
 from tui.run.components.rank_order import RANK_ORDERS
 from tui.run.ranks_panel import RanksPanel
 

@@ -42,7 +42,7 @@ def test_who_prints_and_who_is_watched() -> None:
     logging(history, 2, range(1, 4), 1.0)
     state = history.state()
     assert ways(state) == [
-        "watching torch",
+        "counting the steps of torch's optimiser",
         f"read as: {state.progress.formats[0]}, ranks 2 and 3 print",
     ]
     assert advice(state, state.now) == ""

@@ -13,6 +13,7 @@ from remote.run.findings.start_progress import (
     SILENT_START,
     host_starts,
     is_starting,
+    stage_times,
     start_stages,
     summarise_start,
 )
@@ -113,3 +114,25 @@ def test_a_start_ends_with_the_first_step() -> None:
     assert is_starting(history.state())
     history.rank(0, stepped(0, 1)).rank(1, stepped(1, 1))
     assert not is_starting(history.state())
+
+
+def test_the_stages_of_a_start_have_the_time_of_the_slowest_host() -> None:
+    history = History(plan(2))
+    for host, seconds in ((0, 3.0), (1, 8.0)):
+        history.session(HostPhaseChanged(host, "connecting"))
+        history.session(HostPhaseChanged(host, "deploying"), after=seconds)
+        history.say(host, HELLO).session(HostPhaseChanged(host, "ready"))
+    times = stage_times(history.state())
+    assert round(times["connect"]) == 8
+    assert "join the others" not in times, "which no host has begun"
+
+
+def test_a_script_imports_torch_until_its_ranks_meet_and_joins_as_often_as_they_do() -> None:
+    history = started(script(1, 1)).session(HostPhaseChanged(0, "ready"))
+    for seconds in (9.0, 1.0):
+        history.say(0, Entered(0, "joining", "init_process_group"), after=seconds)
+        history.say(0, Entered(0, "training"), after=2.0)
+    history.rank(0, seen(0, 1, 1.0)).rank(0, seen(0, 2, 1.0))
+    times = stage_times(history.done(0).closed())
+    assert round(times["join the others"]) == 4
+    assert round(times["import torch and start the script"]) >= 10

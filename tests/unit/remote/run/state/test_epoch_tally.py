@@ -31,7 +31,7 @@ def test_an_epoch_is_one_line_with_its_test_and_its_checkpoint() -> None:
     assert epoch_lines(history.state()) == []
     history.rank(0, stepped(0, 11))
     run = history.state()
-    line = "epoch 1  loss 0.3750  50%  test 0.3090 90.3%  4.0 s  ckpt 10"
+    line = "epoch 1 done  loss 0.3750  50%  test 0.3090 90.3%  4.0 s  ckpt 10"
     assert epoch_lines(run) == [line]
     # The path is still among all lines, but no news.
     assert [news.text for news in run.log.lines] == [line]
@@ -54,7 +54,7 @@ def test_the_last_epoch_has_its_line_although_no_step_follows() -> None:
     history = History(plan(2)).training()
     end_epoch(history, 1)
     history.rank(0, Finished(0, 1, 10, 1.0)).rank(1, Finished(1, 1, 10, 1.0))
-    assert epoch_lines(history.state()) == ["epoch 1  loss 0.3750  50%  4.0 s"]
+    assert epoch_lines(history.state()) == ["epoch 1 done  loss 0.3750  50%  4.0 s"]
 
 
 def test_a_checkpoint_of_the_epoch_before_is_not_told_again() -> None:

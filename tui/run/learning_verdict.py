@@ -1,0 +1,65 @@
+"""What the model of a run that trains has learned so far, where that is a reason to stop it."""
+
+from __future__ import annotations
+
+import math
+
+from remote.run.findings.find_resume_point import find_resume_point
+from remote.run.findings.flaws import find_flaws
+from remote.run.run_state import RunState
+from remote.run.state.flaw import Flaw, FlawKind
+from remote.run.state.phases import RunPhase
+from tui.kit.widgets.verdict_strip import NextKey, Severity
+from tui.run.run_verdict import RunVerdict, VerdictKeys
+
+MIN_TESTS = 8
+"""Tests from which on it is told that the best one is long ago."""
+FLAW_WORDS = {
+    FlawKind.DIVERGED: "diverged",
+    FlawKind.LEARNED_NOTHING: "nothing learned so far",
+    FlawKind.OVERFITTED: "overfitting",
+}
+"""What is said of a run that trains on, by what spoils its result."""
+
+
+def judge_learning(run: RunState, keys: VerdictKeys) -> RunVerdict:
+    """Return what speaks against more training, and the key that stops the run; without a title if
+    nothing does."""
+    if run.phase is not RunPhase.TRAINING or run.stall:
+        return RunVerdict()
+    flaw = next((flaw for flaw in find_flaws(run) if flaw.kind in FLAW_WORDS), None)
+    severity = Severity.WARN if flaw else Severity.NEUTRAL
+    title = _describe_flaw(flaw) if flaw else _describe_best_test(run)
+    if not title:
+        return RunVerdict()
+    next_keys = [] if run.is_held else [NextKey(keys.stop, describe_stop(run))]
+    next_keys.append(NextKey(keys.hide, "hide"))
+    return RunVerdict(severity, title, next_keys=tuple(next_keys))
+
+
+def describe_stop(run: RunState) -> str:
+    """Say what is left of a run that is stopped now; of a script, nobody knows."""
+    if run.plan.job is None:
+        return "stop the run"
+    resume_point = find_resume_point(run)
+    return (
+        f"stop (checkpoint {resume_point.checkpoint})" if resume_point else "stop (no checkpoint)"
+    )
+
+
+def _describe_flaw(flaw: Flaw) -> str:
+    place = f"epoch {flaw.epoch}" if flaw.epoch else f"step {flaw.step}"
+    since_text = f" since {place}" if flaw.epoch or flaw.step else ""
+    return f"{FLAW_WORDS[flaw.kind]}{since_text}: {flaw.change}"
+
+
+def _describe_best_test(run: RunState) -> str:
+    """Return that the test loss is no better than in the first half of all tests; "" if it is, or
+    may be."""
+    tests = [test for test in run.progress.evaluations if math.isfinite(test.loss)]
+    if len(tests) < MIN_TESTS:
+        return ""
+    best_place = min(range(len(tests)), key=lambda place: tests[place].loss)
+    if best_place >= len(tests) // 2:
+        return ""
+    return f"test loss no better since epoch {tests[best_place].epoch}: more epochs may not help"
