@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from remote.format import count, listed
 from remote.metrics.doubt import Doubt, sentences
 from remote.plan.expected import class_count
 from remote.statistics.comparison import Finding
 from remote.statistics.interval import Interval, IntervalMethod
 from remote.statistics.mean import finite_mean
+from remote.study.alike_settings import AlikeSettings, find_alike_settings
+from remote.study.length import find_length
 from remote.study.results import CellResult, StudyResult
 from remote.study.shortcomings import limit_lines
 from remote.study.study import Cell, Study, StudyAxis
@@ -19,15 +23,13 @@ from remote.study.wording import (
     change_range,
     change_text,
     is_bounded,
+    label_name,
     other_values,
     ratio_text,
     value_text,
 )
 
 UNKNOWN_INTERVAL = Interval(math.nan, math.nan, math.nan, 0, IntervalMethod.NONE)
-ONLY_ARITHMETIC = (
-    "no run learned anything: this shows equal arithmetic, not equal results; train for more steps"
-)
 GUESSING = 0.03
 """A loss that is not further from that of guesses, as a share of it, is one of guesses."""
 CHANCE = "one run of a cell cannot show whether that is more than chance: repeat it"
@@ -81,8 +83,7 @@ def answer_text(result: StudyResult) -> str:
     if not study.compares_times and all(row.is_same for row in compared):
         labels = dict.fromkeys(row.cell.label(study.compare) for row in compared)
         names = listed([*labels, study.reference], len(labels) + 1)
-        same_text = f"{names} have the same {study.measured} in every run, within rounding"
-        return same_text + (f"; {ONLY_ARITHMETIC}" if nothing_is_learned(result) else "")
+        return f"{names} have the same {study.measured} in every run, within rounding"
     best_label, mean = _best_label(result)
     doubtful = [row for row in compared if row.doubt]
     if any(row.cell.label(study.compare) == best_label for row in doubtful):
@@ -101,30 +102,26 @@ def answer_text(result: StudyResult) -> str:
     return text + _describe_certainty(usable) + _compare_with_baseline(result)
 
 
-def nothing_is_learned(result: StudyResult) -> bool:
-    """Return True if no run that counts has a test that is better than guesses."""
-    counted_runs = [run_end for row in result.cells for run_end in row.runs]
-    return bool(counted_runs) and all(run_end.at_chance for run_end in counted_runs)
-
-
 def guess_text(result: StudyResult) -> str:
     """Return that all runs still guess, so that their results say little; "" if one does not, or
-    if the answer says it."""
+    if times are compared."""
     study = result.study
-    values = [run_end.value for row in result.cells for run_end in row.runs]
-    if study.compares_times or not values or ONLY_ARITHMETIC in answer_text(result):
+    counted_runs = [run_end for row in result.cells for run_end in row.runs]
+    if study.compares_times or not counted_runs:
         return ""
     guess_loss = _find_guess_loss(study)
     is_guess = all(
-        value is not None and abs(value / guess_loss - 1) <= GUESSING for value in values
+        run_end.value is not None and abs(run_end.value / guess_loss - 1) <= GUESSING
+        for run_end in counted_runs
     )
-    if not (is_guess or nothing_is_learned(result)):
+    if not is_guess and not all(run_end.at_chance for run_end in counted_runs):
         return ""
+    length = find_length(study)
+    after_text = f"after {length} " if length else ""
     loss_text = f" (loss of guessing: {guess_loss:.2f})" if math.isfinite(guess_loss) else ""
-    step_counts = {cell.job.steps if cell.job else None for cell in study.cells}
-    num_steps = step_counts.pop() if len(step_counts) == 1 else None
-    after_text = f"after {count(num_steps, 'step')} " if num_steps else ""
-    return f"{after_text}all runs still guess{loss_text}: this says little"
+    is_same = any(row.is_same for row in result.cells)
+    meaning = "equal results show equal arithmetic only" if is_same else "this says little"
+    return f"{after_text}all runs still guess{loss_text}: {meaning}"
 
 
 def _find_guess_loss(study: Study) -> float:
@@ -296,8 +293,32 @@ def effect_lines(result: StudyResult) -> list[str]:
         return []
     other_axes = [axis for axis in study.axes if axis.name != study.compare]
     return [
-        f"{study.measured} by {axis.name}: {_describe_means(result, axis)}" for axis in other_axes
+        *(
+            f"{study.measured} by {axis.name}: {_describe_means(result, axis)}"
+            for axis in other_axes
+        ),
+        *(_describe_alike(study, alike) for alike in find_alike_settings(result)),
     ]
+
+
+def _describe_alike(study: Study, alike: AlikeSettings) -> str:
+    """Return that a label has the values of another one, and why if that is known."""
+    name = label_name(alike.axis, alike.label)
+    earlier_name = label_name(alike.axis, alike.earlier_label)
+    text = f"{name} is as {earlier_name}"
+    if alike.difference:
+        text = f"{name} is within {_difference_text(study, alike.difference)} of {earlier_name}"
+    if alike.is_split_only:
+        text += ": each step averages all ranks, whichever has which images"
+    return text
+
+
+def _difference_text(study: Study, difference: float) -> str:
+    """Return the size of a small difference, to one digit."""
+    if study.metric == "accuracy":
+        return f"{difference:.1%}"
+    # Not 2e-05, which few people read as a loss.
+    return np.format_float_positional(difference, precision=1, fractional=False, trim="-")
 
 
 def _describe_means(result: StudyResult, axis: StudyAxis) -> str:

@@ -19,6 +19,11 @@ def cell_name(study: Study, cell: Cell) -> str:
     return label if len(same_label_cells) == 1 else cell.key
 
 
+def label_name(axis: str, label: str) -> str:
+    """Return a label as it stands alone: a bare number has its axis, as in "nodes 4"."""
+    return f"{axis} {label}" if label[:1].isdecimal() else label
+
+
 def other_values(study: Study, row: CellResult) -> str:
     """Return the cell's values of the axes along which it is not compared."""
     pairs = [f"{axis}={label}" for axis, label in row.cell.labels if axis != study.compare]

@@ -29,6 +29,7 @@ from tui.kit.messages import (
     OpenRun,
     OpenStudy,
     OtherRun,
+    RepeatStudy,
     ResumeRun,
     RetryStudy,
     RunRequest,
@@ -205,13 +206,18 @@ class RankboardApp(Dashboard[OpenRuns]):
             self.push_screen(StudyScreen(self._history.study(message.name)))
 
     def on_retry_study(self, message: RetryStudy) -> None:
-        """Make the runs of a recorded study that are missing, in a dashboard of its own: it has the
-        terminal until the user leaves it. Elsewhere than in a terminal, copy the command."""
+        from tui.study.longer_study import list_study_words
+
+        self._run_study(message.name, list_study_words(message.name, self.runs.runs_dir))
+
+    def on_repeat_study(self, message: RepeatStudy) -> None:
+        self._run_study(message.name, message.words)
+
+    def _run_study(self, name: str, words: Sequence[str]) -> None:
+        """Make runs of a recorded study in a dashboard of its own: it has the terminal until the
+        user leaves it. Elsewhere than in a terminal, copy the command."""
         from tui.study.study_screen import StudyScreen
 
-        words = ["study", message.name]
-        if str(self.runs.runs_dir) != "runs":  # the folder by default
-            words += ["--runs-dir", str(self.runs.runs_dir)]
         command = shlex.join(["rankboard", *words])
         try:
             with self.suspend():
@@ -227,7 +233,7 @@ class RankboardApp(Dashboard[OpenRuns]):
             self.notify(f"it did not start: {command} says why", severity="error", markup=False)
         if isinstance(self.screen, StudyScreen):
             self.pop_screen()
-            self.post_message(OpenStudy(message.name))
+            self.post_message(OpenStudy(name))
 
     @contextmanager
     def _reporting(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from functools import partial
 
 from remote.record.lock import STOP
 from remote.study.folder import RunEnded
+from remote.study.length import TrainingLength
 from remote.study.runner import StudyRunner
 from tui.app.second_signal import Watched, ended_by_second_signal
 from tui.kit.exit import STOPPED
@@ -82,10 +83,12 @@ def _handle_signals(runner: StudyRunner) -> None:
         signal.signal(number, stop)
 
 
-def show_dashboard(runner: StudyRunner) -> None:
-    """Show the dashboard until the user quits; then print the results."""
+def show_dashboard(runner: StudyRunner) -> TrainingLength | None:
+    """Show the dashboard until the user quits; then print the results. Return how long the runs are
+    to train if the user wants the study made again."""
     from tui.app.study_app import StudyApp
 
     app = StudyApp(runner)
     app.show()
     finish(runner)
+    return app.next_length

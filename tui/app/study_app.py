@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from remote.study.length import TrainingLength
 from remote.study.runner import StudyRunner
 from tui.app.dashboard import Dashboard
 from tui.kit.dialogs import StudyDialog
-from tui.kit.messages import RetryStudy, ShowCell, ShowRun
+from tui.kit.messages import RepeatStudy, RetryStudy, ShowCell, ShowRun
 from tui.run.screen import RunScreen
 from tui.study.cell_screen import CellScreen
 from tui.study.study_runs import StudyRuns
@@ -17,6 +18,8 @@ class StudyApp(Dashboard[StudyRuns]):
 
     def __init__(self, runner: StudyRunner) -> None:
         super().__init__(StudyRuns(runner))
+        self.next_length: TrainingLength | None = None
+        """How long the runs are to train next time, if the user wants the study made again."""
 
     def open(self) -> None:
         self.runs.start()
@@ -32,6 +35,12 @@ class StudyApp(Dashboard[StudyRuns]):
 
     def on_retry_study(self, _: RetryStudy) -> None:
         self.runs.retry()
+
+    def on_repeat_study(self, message: RepeatStudy) -> None:
+        """Leave: only then is the study free to begin again."""
+        if not self.runs.live:
+            self.next_length = message.length
+            self.exit()
 
     def make_quit_dialog(self) -> StudyDialog:
         return StudyDialog()

@@ -15,6 +15,7 @@ from remote.plan.plan import Policy
 from remote.study import start_study as start
 from remote.study.folder import StudyCall, StudyFolder
 from remote.study.host_pool import HostPool
+from remote.study.length import TrainingLength, lengthen
 from remote.study.progress import StudyProgress
 from remote.study.runner import StudyRunner
 from remote.study.study_file import parse_study, read_bundled_studies
@@ -118,7 +119,12 @@ def study(
             if dry_run:
                 opened_study.print_runs(json)
                 return
-            exit_code = opened_study.make_runs((until_stable or 0.0) / 100, as_lines, json)
+            precision = (until_stable or 0.0) / 100
+            exit_code = opened_study.make_runs(precision, as_lines, json)
+            while opened_study.next_length:
+                study_call = lengthen(study_call, opened_study.next_length)
+                opened_study = _OpenedStudy(folder, study_call, pool, runs_dir.absolute(), True)
+                exit_code = opened_study.make_runs(precision, as_lines, json)
     raise SystemExit(exit_code)
 
 
@@ -139,6 +145,8 @@ class _OpenedStudy:
         self._pool = pool
         self._runs_dir = runs_dir
         self._is_new = is_new
+        self.next_length: TrainingLength | None = None
+        """How long the runs are to train next time, if the user wants the study made again."""
         self._study = pool.fitted(start.parse_call(folder.name, call))
         pool.check(self._study)
         narrate(*pool.find_data(self._study), *pool.thread_remarks(self._study))
@@ -171,7 +179,7 @@ class _OpenedStudy:
             if as_lines:
                 show_study.show_lines(runner, json)
             else:
-                show_study.show_dashboard(runner)
+                self.next_length = show_study.show_dashboard(runner)
         return _choose_code(runner)
 
 

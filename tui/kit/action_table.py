@@ -401,11 +401,19 @@ TABLE: dict[str, tuple[Row, ...]] = {
     ),
     "STUDY": (
         (
+            "repeat-study",
+            "n",
+            "repeat",
+            "Run longer",
+            "make all runs of the study again, with more epochs or steps",
+            SHOWN,
+        ),
+        (
             "copy-study-command",
             "y",
             "copy_command",
             "Copy command",
-            "copy the command of the whole study, if its short variant says little",
+            "copy the command that makes the study again with longer runs",
             SHOWN,
         ),
         BACK,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from textual.events import Event
 from textual.message import Message
@@ -15,6 +16,9 @@ from remote.record.step_notes import StepNote
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from training.job import Job
+
+if TYPE_CHECKING:  # reading studies takes libraries that other dashboards do without
+    from remote.study.length import TrainingLength
 
 
 class ScreenRequest(Event):
@@ -58,6 +62,17 @@ class RetryStudy(Message):
     """Make the runs of the study that failed or are missing."""
 
     name: str
+
+
+@dataclass
+class RepeatStudy(Message):
+    """Make the whole study again with runs of another length. Its results are kept under another
+    name."""
+
+    name: str
+    length: TrainingLength
+    words: list[str]
+    """The words of the command that does it."""
 
 
 @dataclass

@@ -14,7 +14,7 @@ from remote.metrics.compare import compare_runs
 from remote.metrics.run import RunFigures, read_figures
 from remote.plan.plan import PlanError
 from remote.record.events_file import RunFolderError
-from remote.study.conclusion import answer_text, effect_lines
+from remote.study.conclusion import answer_text, effect_lines, guess_text
 from remote.study.folder import (
     JournalEntry,
     RunEnded,
@@ -55,10 +55,17 @@ class SubjectReader:
         for cell_progress in progress.cells.values():
             groups.append(self._read_cell(study, line_axis, cell_progress, entries, call.places))
         result = compute_results(progress)
+        guess = guess_text(result)
+        warnings = (guess,) if guess else ()
         return ReportSubject(
             name=folder.name,
             title=study.title or folder.name,
-            verdict=(answer_text(result), *effect_lines(result), *shortcoming_lines(result)),
+            verdict=(
+                answer_text(result),
+                *warnings,
+                *effect_lines(result),
+                *shortcoming_lines(result),
+            ),
             groups=tuple(groups),
             command=_study_command(folder.name, call),
             result=result,

@@ -166,7 +166,7 @@ def _list_result_reasons(
         yield _describe_speed(run, is_brief=is_brief)
         yield from describe_bound(run, is_brief=is_brief)
     if run.verdict is Verdict.FINISHED and previous:
-        # Of two runs that nobody has compared step by step, no change is certain.
+        # The means of two runs do not say what is certain: a comparison does.
         yield from (Content.styled(line, DIM) for line in describe_change(run, previous))
     if not is_brief and not any(flaw.kind is FlawKind.DIVERGED for flaw in flaws):
         yield from _list_test_means(run)
@@ -219,7 +219,8 @@ def _describe_start(run: RunState, most: int) -> str:
 
 def describe_change(run: RunState, previous: Entry) -> list[str]:
     """Compare a run with the last one that has the same settings, in a line: "vs the last run
-    like it (baseline): test +0.6 points, -14% time per step". Small changes of speed are chance."""
+    like it (baseline): test +0.6 points, -14% time per step (perhaps chance)". Small changes of
+    speed surely are."""
     changes = []
     like_it = f"the last run like it ({previous.label or previous.name})"
     evaluations = run.progress.evaluations
@@ -230,7 +231,7 @@ def describe_change(run: RunState, previous: Entry) -> list[str]:
     if step_seconds > 0 and previous.step_seconds:
         change = step_seconds / previous.step_seconds - 1
         if abs(change) > CHANCE:
-            changes.append(f"{change:+.0%} time per step")
+            changes.append(f"{change:+.0%} time per step (perhaps chance)")
         elif changes:
             changes.append("as fast")
         else:

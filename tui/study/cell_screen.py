@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import compress
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -13,25 +14,27 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from remote.format import UNKNOWN, count, duration
+from remote.format import UNKNOWN, count, duration, fixed
 from remote.plan.plan import what as described
 from remote.sanitise import plain
 from remote.study.conclusion import comparison_text, doubt_text
 from remote.study.folder import RunEnded
+from remote.study.length import TrainingLength, count_steps
 from remote.study.progress import CellProgress, CellState, StudyProgress
 from remote.study.results import compute_results
 from remote.study.runner import StudyRunner
-from remote.study.study import Trial
+from remote.study.study import Cell, Trial
 from tui.home.history import RecordedStudy
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
 from tui.kit.messages import OpenRun, ShowRun
 from tui.kit.run_session import LiveScreen
+from tui.kit.text_table import align_lines
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
-from tui.study.cell_table import format_value
+from tui.study.cell_table import format_value, metric_header
 from tui.study.verdict_text import name_cell
 
 RUN_COLUMNS = (
@@ -76,10 +79,8 @@ class CellScreen(LiveScreen, Screen[None]):
 
     def on_mount(self) -> None:
         cell = self._runner.progress.cells[self._key].cell
-        place = cell.place
-        place_text = f"{count(place.ranks, 'rank')} on {count(place.nodes, 'host')}"
-        work_text = f"{described(cell.work)}, {place_text}"
-        self.query_one("#title", Static).update(f"runs of {plain(name_cell(cell))}\n{work_text}")
+        title_lines = (f"runs of {name_cell(cell)}", describe_cell(cell))
+        self.query_one("#title", Static).update("\n".join(map(plain, title_lines)))
         self.query_one(ChoiceTable).focus()
         self.tick()
 
@@ -141,6 +142,38 @@ class CellScreen(LiveScreen, Screen[None]):
         current_run = self._runner.current
         if current_run and current_run.trial.cell.key == self._key:
             self.post_message(ShowRun(current_run.session.plan.run))
+
+
+def describe_cell(cell: Cell) -> str:
+    """Return what the runs of a cell do, where, and how long they train."""
+    place = cell.place
+    parts = [
+        described(cell.work),
+        f"{count(place.ranks, 'rank')} on {count(place.nodes, 'host')}",
+    ]
+    job = cell.job
+    if job:
+        length = TrainingLength.of(job)
+        num_steps = count_steps(cell)
+        steps_text = f" of {count(num_steps // length.value, 'step')}" if not job.steps else ""
+        parts += [f"batch size {job.batch_size}", f"lr {job.lr:g}"]
+        parts.append(f"{length}{steps_text}" if num_steps else str(length))
+    return ", ".join(parts)
+
+
+def list_run_lines(progress: StudyProgress, cell: CellProgress) -> list[str]:
+    """Return a line for each run of a cell, with its training losses, below a head."""
+    study = progress.study
+    table = [["#", "run", "state", metric_header(study), "duration", "training loss", ""]]
+    for position, cell_run in enumerate(list_cell_runs(progress, cell), 1):
+        *texts, cause = [table_cell.text for table_cell in cell_run.row(position, study.metric)]
+        losses = cell_run.end.losses if cell_run.end else None
+        losses_text = " to ".join(fixed(value, 4) for value in losses) if losses else ""
+        table.append([*texts, losses_text, cause.strip()])
+    # Of a script the training loss may be unknown, and few runs have a cause.
+    shown_columns = [any(texts) for texts in zip(*table[1:], strict=True)]
+    shown_table = [list(compress(texts, shown_columns)) for texts in table]
+    return align_lines(shown_table)
 
 
 @dataclass(frozen=True)

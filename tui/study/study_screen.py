@@ -2,87 +2,45 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from itertools import combinations
-from pathlib import Path
-from typing import ClassVar, NamedTuple
+import shlex
+from typing import ClassVar
 
-import numpy as np
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Horizontal, VerticalScroll
+from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
-from textual.worker import get_current_worker
 
-from remote.format import count, duration, number
-from remote.plan.serialize import OtherFormat
-from remote.record.events_file import RunFolderError
-from remote.record.loss_course import LossCourse, LossPoint, read_loss_points
-from remote.run.run_state import RunState
+from remote.format import count, duration
 from remote.sanitise import plain
-from remote.statistics.mean import finite_mean
 from remote.study import estimate
 from remote.study.conclusion import guess_text
-from remote.study.progress import CellProgress, CellState
-from remote.study.results import CellResult, StudyResult, compute_results
+from remote.study.results import compute_results
 from remote.study.runner import StudyRun, StudyRunner
-from remote.study.study import Cell, Study
-from tui.charts.chart import Chart
-from tui.charts.plot_frame import PlotOptions
-from tui.charts.raster import Curve
 from tui.home.history import RecordedStudy
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
-from tui.kit.inks import LINE, SERIES_INKS
-from tui.kit.messages import CopyText, RetryStudy, ShowCell, ShowRun
+from tui.kit.choice_dialogs import TextPrompt
+from tui.kit.inks import MUTED
+from tui.kit.messages import CopyText, RepeatStudy, RetryStudy, ShowCell, ShowRun
 from tui.kit.run_session import LiveScreen
 from tui.kit.session_clock import SessionClock
-from tui.kit.text_table import align_lines, justify, progress_line
-from tui.kit.themes import inks_of
+from tui.kit.text_table import justify, progress_line
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.phase import phase_cell
-from tui.kit.widgets.table import TableCell, TableColumn, TableRow
-from tui.kit.widgets.verdict_strip import NextKey, Reason, VerdictStrip
+from tui.kit.widgets.verdict_strip import NextKey, VerdictStrip
 from tui.run.components.header import RunHeader
-from tui.study.cell_screen import list_cell_runs
-from tui.study.cell_table import StudyTable, format_value, make_cell_table, metric_header
+from tui.study.cell_rows import SIGN, SPACE, columns, lay_out_cells, make_fact_columns, rows
+from tui.study.cell_screen import describe_cell, list_run_lines
+from tui.study.cell_table import metric_header
+from tui.study.longer_study import LongerStudy, find_longer_study
+from tui.study.loss_panel import LossPanel
 from tui.study.text.run_texts import run_number
-from tui.study.verdict_text import (
-    judge_running,
-    judge_study,
-    name_cell,
-    name_place,
-    name_trial,
-)
-from tui.study.whole_command import format_whole_command
-
-SIGN = 2
-"""Columns that the sign of a state takes."""
-NARROW = 7
-"""Columns that a label keeps at least."""
-SPACE = 2
-"""Columns between two of the table."""
-DURATION_WIDTH = 9
-"""Columns of the time that runs took."""
-AXIS_WIDTHS = range(12, 49)
-"""Columns of the axis on which the values of runs stand."""
-LOSS_PLACES = 60
-"""Places at which the loss of a run is read."""
-MOST_PLACES = 3
-"""Charts beside each other."""
-PLACE_WIDTH = 38
-"""Columns that such a chart has at least."""
-HIDDEN = 0.002
-"""Share of a loss by which curves differ that cannot be told apart."""
+from tui.study.verdict_text import judge_running, judge_study, name_cell, name_trial
 
 
 class StudyScreen(LiveScreen, Screen[None]):
@@ -94,19 +52,14 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen VerdictStrip { max-height: 40%; }
     StudyScreen ChoiceTable { max-height: 60%; min-height: 3; padding: 0 1; }
     StudyScreen #legend { height: 1; padding: 0 1; color: $text-muted; display: none; }
-    StudyScreen.-values #legend { display: block; }
+    StudyScreen.-legend #legend { display: block; }
     StudyScreen #cell { height: auto; max-height: 30%; padding: 0 1; display: none; }
     StudyScreen.-roomy #cell { display: block; }
-    StudyScreen #cell, StudyScreen #curve {
+    StudyScreen #cell {
         border-top: solid $ink-rule; border-title-color: $text-muted;
         scrollbar-size-vertical: 1;
     }
     StudyScreen #cell Static { height: auto; }
-    StudyScreen #curve { height: 1fr; display: none; padding: 0 1; }
-    StudyScreen.-curves #curve { display: block; }
-    StudyScreen .place { width: 1fr; height: 1fr; }
-    StudyScreen.-places .place { padding: 0 1 0 0; }
-    StudyScreen.-places .place { border-top: blank; border-title-color: $text-muted; }
     StudyScreen #run { height: auto; border-top: solid $ink-rule; }
     StudyScreen #run RunHeader { background: $background; }
     StudyScreen.-low VerdictStrip, StudyScreen.-low #legend { display: none; }
@@ -120,38 +73,26 @@ class StudyScreen(LiveScreen, Screen[None]):
         self.runner = runner
         self._clock = SessionClock()
         self._changes = -1
-        self._curves: Sequence[Curve] = ()
-        """The losses of the cells that are compared with that under the cursor."""
-        self._places: Sequence[PlacedCurves] = ()
-        """Those at each place, if lines lie on each other, so that one chart says little."""
-        self._curves_name = TRAINING_LOSS
-        self._whole_command = ""
-        """The command of the whole study, if its short variant says little."""
+        self._says_little = False
+        """True if all runs have ended, and still guess."""
+        self._longer: LongerStudy | None = None
+        """How the study can be made again once it is over; None if it cannot."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="title", markup=False)
         yield VerdictStrip()
         yield ChoiceTable(())
-        name = metric_header(self.runner.study)
-        values_text = (
-            f"{palette.sign('curve')} {name} of one run, joined from the lowest to the highest"
-        )
-        yield Static(values_text, id="legend", markup=False)
+        yield Static(id="legend", markup=False)
         with VerticalScroll(id="cell", can_focus=False):
             yield Static(markup=False)
         with Container(id="run"):
             yield RunHeader()
-        with Horizontal(id="curve"):
-            for _ in range(MOST_PLACES):
-                with Container(classes="place"):
-                    yield Chart(PlotOptions("step"))
+        yield LossPanel(self.runner.runs_dir)
         yield KeyFooter()
 
     def on_mount(self) -> None:
         table = self.query_one(ChoiceTable)
         table.focus()
-        for chart in self.query(Chart):
-            chart.can_focus = False
         self.watch(table, "cursor", self._show_cell, init=False)
         self.tick()
 
@@ -179,28 +120,37 @@ class StudyScreen(LiveScreen, Screen[None]):
     def _show_cells(self) -> None:
         table = self.query_one(ChoiceTable)
         self._result = result = compute_results(self._progress)
-        says_little = self._is_over and bool(guess_text(result))
-        runner = self.runner
-        self._whole_command = (
-            format_whole_command(runner.study, runner.runs_dir) if says_little else ""
-        )
+        self._says_little = self._is_over and bool(guess_text(result))
+        self._longer = None
+        if self._is_over:
+            self._longer = find_longer_study(self._progress, self.runner.runs_dir)
         self.refresh_bindings()
         table_width = self.app.size.width - SPACE * 2 - SIGN
-        best_cells = find_best_cells(result)
-        room = table_width - (len(best_word(result.study)) + 1 if best_cells else 0)
-        cell_table = mark_cells(make_cell_table(result, room), result, best_cells)
+        cell_table, names_alike = lay_out_cells(result, table_width)
         self._keys = [row.cell.key for row in result.cells]
-        extra_columns, extra_cells = make_time_columns(result, table_width - cell_table.width)
-        self.set_class(len(extra_columns) > 1, "-values")
+        facts = make_fact_columns(result, table_width - cell_table.width)
+        self._show_legend(has_axis=facts.has_axis, names_alike=names_alike)
         table.styles.height = len(result.cells) + 1
         table.show(
-            columns(cell_table) + extra_columns,
-            [row + cells for row, cells in zip(rows(cell_table), extra_cells, strict=True)],
+            columns(cell_table) + facts.columns,
+            [row + more for row, more in zip(rows(cell_table), facts.rows, strict=True)],
         )
         running_key = self._progress.running_cell
         if running_key and not table.is_cursor_placed:
             table.cursor = self._keys.index(running_key)
         self._show_cell()
+
+    def _show_legend(self, *, has_axis: bool, names_alike: bool) -> None:
+        """Say what the signs in the table mean."""
+        texts = []
+        if names_alike:
+            texts.append(f"{palette.sign('alike')} within 0.1% of that setting in every run")
+        if has_axis:
+            name = metric_header(self.runner.study)
+            sign = palette.sign("curve")
+            texts.append(f"{sign} {name} of one run, joined from the lowest to the highest")
+        self.query_one("#legend", Static).update("   ".join(texts))
+        self.set_class(bool(texts), "-legend")
 
     def _show_verdict(self, run: StudyRun | None, run_seconds: float) -> None:
         """Say what came out of the study, or what it does now, and which keys help."""
@@ -212,9 +162,8 @@ class StudyScreen(LiveScreen, Screen[None]):
             seconds_left = estimate.remaining_seconds(progress, run_seconds)
             verdict = judge_running(result, progress, self._describe_run(run), seconds_left)
         next_keys = []
-        if self._whole_command:
-            copy_text = "copy the command of the whole study"
-            next_keys.append(NextKey(key_of(self.app, "copy-study-command"), copy_text))
+        if self._says_little and self._longer:
+            next_keys += self._list_longer_keys(self._longer)
         if self.check_action("retry", ()):
             next_keys.append(NextKey(key_of(self.app, "retry"), self._describe_retry()))
         is_running_chosen = run is not None and run.trial.cell.key == self._chosen
@@ -223,12 +172,19 @@ class StudyScreen(LiveScreen, Screen[None]):
         next_keys.append(NextKey(key_of(self.app, "open"), enter_text))
         if is_running_chosen:
             next_keys.append(NextKey(key_of(self.app, "cell"), runs_text))
-        reasons: list[Reason] = list(verdict.reasons)
-        if verdict.warning:
-            warning_text = f"{palette.sign('slow')} {plain(verdict.warning)}"
-            reasons.insert(0, Content.styled(warning_text, "$text-warning"))
         strip = self.query_one(VerdictStrip)
-        strip.show(verdict.severity, verdict.title, reasons, next_keys)
+        strip.show(verdict.severity, verdict.title, verdict.reasons, next_keys)
+
+    def _list_longer_keys(self, longer: LongerStudy) -> list[NextKey]:
+        """Return the keys that make the study again: start it here, if that is possible."""
+        copy_key = key_of(self.app, "copy-study-command")
+        if not longer.can_start:
+            return [NextKey(copy_key, f"copy the command with {longer.longer_length}")]
+        repeat_text = f"run it again with {longer.longer_length} ({longer.describe_time()})"
+        return [
+            NextKey(key_of(self.app, "repeat-study"), repeat_text),
+            NextKey(copy_key, "copy that command"),
+        ]
 
     def _describe_run(self, run: StudyRun | None) -> str:
         """Return which run is under way: "run 5 of 12: ring, batch 20"."""
@@ -255,120 +211,26 @@ class StudyScreen(LiveScreen, Screen[None]):
         panel = self.query_one("#cell")
         chosen_cell = self._progress.cells[self._chosen]
         panel.border_title = Content(f" runs of {plain(name_cell(chosen_cell.cell))} ")
-        metric = self.runner.study.metric
-        cell_runs = list_cell_runs(self._progress, chosen_cell)
-        table_rows = [cell_run.row(number, metric) for number, cell_run in enumerate(cell_runs, 1)]
-        lines = align_lines([[cell.text for cell in row] for row in table_rows])
-        panel.query_one(Static).update("\n".join(lines))
-        self._read_losses(self._chosen, self._list_compared(chosen_cell), self._list_places())
-
-    def _list_compared(self, chosen: CellProgress) -> list[ComparedRuns]:
-        """Return the runs of the cells that differ from this one in the compared axis only;
-        without such an axis, its own runs, each for itself."""
-        study = self.runner.study
-        compared = [
-            cell
-            for cell in self._progress.cells.values()
-            if study.compare and has_same_place(cell.cell, chosen.cell, study.compare)
-        ]
-        if len(compared) < 2:
-            return [
-                ComparedRuns(f"run {number}", (end.run,))
-                for number, end in enumerate(chosen.counted_runs, 1)
-            ]
-        return [
-            ComparedRuns(
-                cell.cell.label(study.compare), tuple(end.run for end in cell.counted_runs)
-            )
-            for cell in compared
-        ]
-
-    def _list_places(self) -> dict[str, list[ComparedRuns]]:
-        """Return the compared runs at all places, by their names, if there is room for a chart of
-        each."""
-        axis = self.runner.study.compare
-        places = dict[str, list[ComparedRuns]]()
-        for cell in self._progress.cells.values():
-            name = name_place(cell.cell, axis)
-            if axis and name not in places:
-                places[name] = self._list_compared(cell)
-        has_room = self.app.size.width >= len(places) * PLACE_WIDTH
-        return places if 2 <= len(places) <= MOST_PLACES and has_room else {}
-
-    @work(thread=True, exclusive=True)
-    def _read_losses(
-        self,
-        key: str,
-        compared: Sequence[ComparedRuns],
-        compared_by_place: Mapping[str, Sequence[ComparedRuns]],
-    ) -> None:
-        """Read the losses of these runs, and draw them."""
-        name, curves = read_curves(self.runner.runs_dir, compared)
-        places = []
-        if has_hidden_curve(curves):
-            for place_name, group in compared_by_place.items():
-                _, place_curves = read_curves(self.runner.runs_dir, group)
-                places.append(PlacedCurves(place_name, place_curves))
-        # The cursor may have gone on, or the screen may have closed.
-        if not get_current_worker().is_cancelled:
-            self.app.call_from_thread(self._take_curves, key, curves, name, places)
-
-    def _take_curves(
-        self, key: str, curves: Sequence[Curve], name: str, places: Sequence[PlacedCurves]
-    ) -> None:
-        if self.is_attached and key == self._chosen:
-            self._curves = curves
-            self._curves_name = name
-            self._places = places
-            if self.runner.current is None:
-                self._draw_curves()
-
-    def _draw_curves(self, own_curve: Curve | None = None) -> None:
-        """Draw the losses of the compared cells over each other, and that of the run under way."""
-        curves = [*self._curves, *([own_curve] if own_curve else [])]
-        # A run under way is seen best in a large chart.
-        places = self._places if own_curve is None else ()
-        self.set_class(bool(curves), "-curves")
-        self.set_class(bool(places), "-places")
-        self.query_one("#curve").border_title = self._describe_curves(curves, len(places))
-        shown_places = places or [PlacedCurves("", curves)]
-        panels = list(self.query(".place"))
-        for panel in panels[len(shown_places) :]:
-            panel.display = False
-        for panel, place in zip(panels, shown_places, strict=False):
-            panel.display = True
-            panel.border_title = Content(f" {plain(place.name)} ") if place.name else None
-            panel.query_one(Chart).draw(place.curves, options=PlotOptions("step"))
-
-    def _describe_curves(self, curves: Sequence[Curve], num_places: int) -> Content:
-        """Return what is drawn, with the sign of each curve in its ink."""
-        cell = self._progress.cells[self._chosen].cell
-        place_name = "" if num_places else name_place(cell, self.runner.study.compare)
-        place_text = f" at {place_name}" if place_name else ""
-        title = f" {self._curves_name}{plain(place_text)}:"
-        parts: list[tuple[str, str]] = [(title, "")]
-        inks = inks_of(self.app.current_theme)
-        for curve in curves:
-            ink = inks.by_number(curve.colour)
-            parts += [(f"  {palette.sign('curve')}", ink), (f" {plain(curve.label)}", "")]
-        if has_hidden_curve(curves):
-            parts.append(("  (lines lie on each other)", ""))
-        elif any(len(cell.counted) > 1 for cell in self._progress.cells.values()):
-            parts.append(("  (mean of its runs)", ""))
-        return Content.assemble(*parts, " ")
+        head, *lines = list_run_lines(self._progress, chosen_cell)
+        head_lines = f"{plain(describe_cell(chosen_cell.cell))}\n{head}"
+        text = Content.assemble((head_lines, MUTED), "\n", "\n".join(lines))
+        panel.query_one(Static).update(text)
+        loss_panel = self.query_one(LossPanel)
+        loss_panel.show_cell(self._progress, chosen_cell, is_brief=self._says_little)
 
     def _show_run(self, run: StudyRun | None) -> float:
         """Show the run under way; return for how many seconds it has run."""
         self.query_one("#run").display = run is not None
+        loss_panel = self.query_one(LossPanel)
         if run is None:
+            loss_panel.show_run(None)
             return 0.0
         state = run.session.state
         # The session's thread takes in records meanwhile.
         with run.session.lock:
             now = self._clock.now(state)
             self.query_one(RunHeader).show(state)
-            own_curve = make_own_curve(state, is_test=self._curves_name == TEST_LOSS)
-        self._draw_curves(own_curve)
+            loss_panel.show_run(state)
         return max(0.0, now - state.started) if state.started else 0.0
 
     def _show_title(self, run_seconds: float) -> None:
@@ -405,13 +267,15 @@ class StudyScreen(LiveScreen, Screen[None]):
         return self._keys[self.query_one(ChoiceTable).cursor]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return False for going back, unless the study is recorded, for a retry if nothing has
-        failed or is missing, and for the command of the whole study unless it helps."""
+        """Return False for what does nothing now: going back from a study that is under way here, a
+        retry if nothing has failed or is missing, longer runs where they cannot be started."""
         if action == "retry":
             is_complete = self._progress.num_settled >= len(self.runner.study.trials())
             return self._is_over and (self._progress.num_failed > 0 or not is_complete)
+        if action == "repeat":
+            return self._longer is not None and self._longer.can_start
         if action == "copy_command":
-            return bool(self._whole_command)
+            return self._longer is not None
         return action != "back" or isinstance(self.runner, RecordedStudy)
 
     def action_back(self) -> None:
@@ -428,215 +292,34 @@ class StudyScreen(LiveScreen, Screen[None]):
         else:
             self.action_cell()
 
+    def action_repeat(self) -> None:
+        """Ask how long the runs are to train, and make the study again."""
+        longer = self._longer
+        if longer is None:
+            return
+
+        def take_answer(text: str | None) -> None:
+            if text is None:
+                return
+            length = longer.read_choice(text)
+            if length:
+                words = longer.list_words(length)
+                self.post_message(RepeatStudy(longer.name, length, words))
+            else:
+                self.notify("write a whole number from 1 on", severity="error")
+
+        title = f"run the study again with more {longer.length.setting}"
+        suggestion = str(longer.longer_length.value)
+        self.app.push_screen(TextPrompt(title, longer.describe_choice(), suggestion), take_answer)
+
     def action_copy_command(self) -> None:
-        """Copy the command of the whole study."""
-        self.post_message(CopyText(self._whole_command))
+        """Copy the command that makes the study again with longer runs."""
+        if self._longer:
+            words = self._longer.list_words(self._longer.longer_length)
+            self.post_message(CopyText(shlex.join(["rankboard", *words])))
 
     def action_retry(self) -> None:
         self.post_message(RetryStudy(self.runner.study.name))
 
     def action_cell(self) -> None:
         self.post_message(ShowCell(self._chosen))
-
-
-# The cells ----------------------------------------------------------------------------------------
-
-
-def has_same_place(cell: Cell, other: Cell, compared_axis: str) -> bool:
-    """Return True if two cells differ in this axis at the most."""
-    return all(label == other.label(axis) for axis, label in cell.labels if axis != compared_axis)
-
-
-def best_word(study: Study) -> str:
-    """Return what the best value is called."""
-    if study.compares_times:
-        return "fastest"
-    return "highest" if study.is_higher_better else "lowest"
-
-
-def find_best_cells(result: StudyResult) -> set[str]:
-    """Return the key of the cell whose value is the best, as it is shown; none while runs are
-    missing, or if several are alike."""
-    study = result.study
-    values = {row.cell.key: row.value.value for row in result.cells if row.value}
-    states = {row.state for row in result.cells}
-    if len(values) < 2 or CellState.WAITING in states or CellState.RUNNING in states:
-        return set()
-    is_highest_best = study.is_higher_better and not study.compares_times
-    best_value = max(values.values()) if is_highest_best else min(values.values())
-    # What looks the same must not be told apart.
-    best_text = format_value(best_value, study.metric)
-    best_keys = {key for key in values if format_value(values[key], study.metric) == best_text}
-    return best_keys if len(best_keys) == 1 else set()
-
-
-def mark_cells(table: StudyTable, result: StudyResult, best_keys: Collection[str]) -> StudyTable:
-    """Return the table with a word beside the best values."""
-    place = table.labels + 2
-    marked_rows = []
-    for texts, row in zip(table.rows, result.cells, strict=True):
-        marked = list(texts)
-        if row.cell.key in best_keys:
-            marked[place] += f" {best_word(result.study)}"
-        marked_rows.append(tuple(marked))
-    return replace(table, rows=tuple(marked_rows))
-
-
-def columns(table: StudyTable) -> list[TableColumn]:
-    """Return the columns of the table of cells; labels give way if there is little room."""
-    table_columns = []
-    for index, (title, *texts) in enumerate(zip(table.head, *table.rows, strict=True)):
-        width = max(map(len, (title, *texts))) + SPACE
-        if index < table.labels:
-            column = TableColumn(title, min(width, NARROW + SPACE), right=False, most=width)
-        else:
-            sign_width = SIGN if index == table.labels else 0
-            column = TableColumn(title, width + sign_width, right=False)
-        table_columns.append(column)
-    return table_columns
-
-
-def rows(table: StudyTable) -> list[TableRow]:
-    """Return the rows of the table of cells, each state as a sign and a word."""
-    table_rows = []
-    for texts, state in zip(table.rows, table.states, strict=True):
-        row = [TableCell(plain(text)) for text in texts]
-        # The state is the first column behind the labels.
-        row[table.labels] = phase_cell(state.value)
-        table_rows.append(tuple(row))
-    return table_rows
-
-
-# Losses -------------------------------------------------------------------------------------------
-
-
-TEST_LOSS = "test loss"
-TRAINING_LOSS = "training loss"
-
-
-class ComparedRuns(NamedTuple):
-    """Runs whose mean is a curve."""
-
-    name: str
-    runs: Sequence[str]
-
-
-class PlacedCurves(NamedTuple):
-    """The curves of a chart, and at which place their cells are."""
-
-    name: str
-    curves: Sequence[Curve]
-
-
-def read_curves(runs_dir: Path, compared: Sequence[ComparedRuns]) -> tuple[str, list[Curve]]:
-    """Return which loss of these runs is known, and its means."""
-    courses = list[list[LossCourse]]()
-    for _, runs in compared[:SERIES_INKS]:
-        courses.append([])
-        for run in runs:
-            with suppress(OtherFormat, RunFolderError):
-                courses[-1].append(read_loss_points(runs_dir / run, LOSS_PLACES))
-    # Tests are of the whole model; of the training, each place has other ranks and samples.
-    is_tested = all(len(course.tests) > 1 for group in courses for course in group)
-    curves = list[Curve]()
-    for ink, (group, group_courses) in enumerate(zip(compared, courses, strict=False)):
-        points = [course.tests if is_tested else course.training for course in group_courses]
-        curve = make_mean_curve(group.name, ink, points)
-        if curve:
-            curves.append(curve)
-    return TEST_LOSS if is_tested and curves else TRAINING_LOSS, curves
-
-
-def make_mean_curve(name: str, ink: int, courses: Sequence[Sequence[LossPoint]]) -> Curve | None:
-    """Return the mean of the losses of some runs, up to the last step of the shortest; None without
-    two points."""
-    # Of a short run, places overlap, so that a step comes several times.
-    known = [dict(sorted(course)) for course in courses if course]
-    if not known:
-        return None
-    last_step = min(max(course) for course in known)
-    steps = np.array([step for step in known[0] if step <= last_step], float)
-    if len(steps) < 2:
-        return None
-    losses = [np.interp(steps, list(course), list(course.values())) for course in known]
-    mean = np.mean(losses, axis=0)
-    dash = 0 if ink == LINE else ink
-    return Curve(name, ink, steps, mean, mean, mean, band=False, dash=dash)
-
-
-def make_own_curve(state: RunState, *, is_test: bool) -> Curve | None:
-    """Return the losses of the run under way, of its tests or of its training; None without any."""
-    if is_test:
-        tests = [(test.step, test.loss) for test in state.progress.evaluations]
-        return make_mean_curve("this run", LINE, [tests])
-    losses = state.curves.whole("loss")
-    if not len(losses.step):
-        return None
-    return Curve("this run", LINE, losses.step, losses.low, losses.high, losses.mean, band=False)
-
-
-def has_hidden_curve(curves: Sequence[Curve]) -> bool:
-    """Return True if a curve lies on another one, so that only one of them is seen."""
-    for curve, other in combinations(curves, 2):
-        is_as_long = len(curve.mean) == len(other.mean)
-        if is_as_long and np.allclose(curve.mean, other.mean, rtol=HIDDEN):
-            return True
-    return False
-
-
-# Times and values of runs ------------------------------------------------------------------------
-
-
-def make_time_columns(result: StudyResult, room: int) -> tuple[list[TableColumn], list[TableRow]]:
-    """Return further columns that fit, with their cells: how long runs took, and where their values
-    lie on an axis that all cells share."""
-    columns = list[TableColumn]()
-    rows: list[TableRow] = [() for _ in result.cells]
-    if room >= DURATION_WIDTH:
-        columns.append(TableColumn("duration", DURATION_WIDTH))
-        rows = [(*row, _took_cell(cell)) for row, cell in zip(rows, result.cells, strict=True)]
-    values = [value for cell in result.cells for value in _values(cell)]
-    axis_width = min(AXIS_WIDTHS[-1], room - DURATION_WIDTH - SPACE - 1)
-    ends = [format_value(end(values), result.study.metric) for end in (min, max) if values]
-    # Values that differ by less than is shown would look far apart.
-    if len(set(ends)) > 1 and axis_width in AXIS_WIDTHS:
-        low, high = min(values), max(values)
-        rounded_ends = [number(low), number(high)]
-        if result.study.metric != "accuracy" and len(set(rounded_ends)) > 1:
-            ends = rounded_ends
-        title = f"  {_axis_title(ends, result.study, axis_width)}"
-        columns.append(TableColumn(title, SPACE + axis_width + 1, right=False))
-        rows = [
-            (*row, TableCell(f"  {draw_values(_values(cell), low, high, axis_width)}"))
-            for row, cell in zip(rows, result.cells, strict=True)
-        ]
-    return columns, rows
-
-
-def _axis_title(ends: Sequence[str], study: Study, width: int) -> str:
-    """Return what an axis shows, in as long a word as fits, and both of its ends."""
-    ends_text = " to ".join(ends)
-    titles = [f"{name}, {ends_text}" for name in (metric_header(study), study.metric)]
-    return next((title for title in (*titles, ends_text) if len(title) <= width), "")
-
-
-def _values(cell: CellResult) -> list[float]:
-    return [run.value for run in cell.runs if run.value is not None and math.isfinite(run.value)]
-
-
-def _took_cell(cell: CellResult) -> TableCell:
-    """Return the mean time of the runs that count."""
-    return TableCell(duration(finite_mean([run.seconds for run in cell.runs if run.seconds])))
-
-
-def draw_values(values: Sequence[float], low: float, high: float, width: int) -> str:
-    """Draw values on an axis from `low` to `high`, joined from the least to the largest."""
-    if not values:
-        return ""
-    places = [round((value - low) / (high - low) * (width - 1)) for value in values]
-    cells = [" "] * width
-    for place in range(min(places), max(places) + 1):
-        cells[place] = palette.sign("rest")
-    for place in places:
-        cells[place] = palette.sign("curve")
-    return "".join(cells)

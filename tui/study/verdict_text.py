@@ -12,12 +12,12 @@ from remote.study.conclusion import (
     doubt_lines,
     effect_lines,
     guess_text,
-    nothing_is_learned,
 )
 from remote.study.progress import StudyProgress
 from remote.study.results import StudyResult
 from remote.study.shortcomings import limit_lines, list_failures
 from remote.study.study import Cell, split_trial_key
+from remote.study.wording import label_name
 from tui.kit import palette
 from tui.kit.widgets.verdict_strip import Severity
 
@@ -31,8 +31,6 @@ class StudyVerdict(NamedTuple):
     severity: Severity
     title: str
     reasons: tuple[str, ...] = ()
-    warning: str = ""
-    """Why its results say little."""
 
 
 def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: str) -> StudyVerdict:
@@ -57,10 +55,13 @@ def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: st
         verb = "is" if num_missing == 1 else "are"
         title = f"stopped{reason}; {num_missing} of {count(num_planned, 'run')} {verb} missing"
         return StudyVerdict(Severity.WARN, title, tuple(findings))
-    warning = guess_text(result)
-    says_little = warning or (nothing_is_learned(result) and not result.study.compares_times)
-    severity = Severity.WARN if doubts or says_little else Severity.GOOD
-    return StudyVerdict(severity, findings[0], (*findings[1:], *limit_lines(result)), warning)
+    reasons = [*findings, *limit_lines(result)]
+    guess = guess_text(result)
+    # The title has the colour of the strip: the worst that there is to say, not a fact that holds.
+    if guess:
+        return StudyVerdict(Severity.WARN, guess, tuple(reasons))
+    severity = Severity.WARN if doubts else Severity.GOOD
+    return StudyVerdict(severity, reasons[0], tuple(reasons[1:]))
 
 
 def judge_running(
@@ -118,12 +119,8 @@ def name_cell(cell: Cell) -> str:
 
 def name_place(cell: Cell, compared_axis: str) -> str:
     """Return what a cell is made with, but for the compared axis."""
-    parts = [
-        f"{axis} {label}" if label[:1].isdecimal() else label
-        for axis, label in cell.labels
-        if axis != compared_axis
-    ]
-    return ", ".join(parts)
+    names = [label_name(axis, label) for axis, label in cell.labels if axis != compared_axis]
+    return ", ".join(names)
 
 
 def name_trial(progress: StudyProgress, trial_key: str) -> str:

@@ -36,8 +36,9 @@ def join_losses(ranks: Ranks) -> float | None:
 def is_mean_beside_prints(run: RunState) -> bool:
     """Return True if the training loss of a script is the mean of its last steps, as the watch sees
     them: the script itself may print another one, such as that of its last step."""
-    is_printed = run.progress.prints_other_loss or any(rank.prints_loss for rank in run.ranks)
-    return run.progress.watched and not is_printed
+    if not run.progress.watched or run.progress.prints_other_loss:
+        return False
+    return not any(rank.prints_loss for rank in run.ranks)
 
 
 def find_loss_rise(run: RunState) -> LossRise | None:

@@ -39,13 +39,14 @@ class StudyJsonPrinter:
     def end(self) -> None:
         """See `StudyPrinter`."""
         # These need numpy, which takes a while to import, and only the end does.
-        from remote.study.conclusion import answer_text, effect_lines
+        from remote.study.conclusion import answer_text, effect_lines, guess_text
         from remote.study.results import compute_results, results_to_json
         from remote.study.shortcomings import limit_lines
 
         study_result = compute_results(self._runner.progress)
         answer_facts = {
             "answer": answer_text(study_result),
+            "warning": guess_text(study_result),
             "effects": effect_lines(study_result),
             "limits": limit_lines(study_result),
         }

@@ -184,7 +184,7 @@ def test_a_success_is_compared_with_the_last_run_like_it() -> None:
     state = history.done(0, 1).closed()
     previous = Entry("one", label="baseline", accuracy=0.908, step_seconds=0.08)
     assert describe_change(state, previous) == [
-        "vs the last run like it (baseline): test -0.8 points, +25% time per step"
+        "vs the last run like it (baseline): test -0.8 points, +25% time per step (perhaps chance)"
     ]
     assert not describe_change(state, Entry("one")), "of which nothing is known"
 

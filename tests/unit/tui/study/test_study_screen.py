@@ -13,11 +13,10 @@ import pytest
 from textual.pilot import Pilot
 
 from remote.record.loss_course import LossCourse
-from remote.study.folder import RunEnded, StudyCall, StudyFolder, TrialOutcome
+from remote.study.folder import RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
+from remote.study.length import TrainingLength
 from remote.study.progress import StudyProgress
-from remote.study.results import compute_results
-from remote.study.study import Trial
-from remote.study.study_file import parse_study, read_bundled_studies
+from remote.study.study_file import parse_study
 from tests.kit.acted import ActedSession, until
 from tests.kit.acted_study import TEXT, acted_runner, finish, stopped
 from tests.kit.dashboard import asked
@@ -25,16 +24,10 @@ from tests.kit.looks import screen_text
 from tui.app.study_app import StudyApp
 from tui.kit.messages import ShowRun
 from tui.run.screen import RunScreen
-from tui.study import study_screen
+from tui.study import loss_curves
 from tui.study.cell_screen import CellScreen
-from tui.study.study_screen import (
-    StudyScreen,
-    find_best_cells,
-    has_hidden_curve,
-    make_mean_curve,
-)
+from tui.study.study_screen import StudyScreen
 from tui.study.verdict_text import name_cell
-from tui.study.whole_command import format_whole_command
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -289,30 +282,64 @@ async def test_a_roomy_screen_shows_times_values_and_the_runs_of_the_cell(tmp_pa
         await pilot.press("q")
 
 
-async def test_if_a_quick_study_says_little_a_key_copies_the_command_of_the_whole_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(study_screen, "guess_text", lambda _: "all runs still guess")
-    monkeypatch.setattr(study_screen, "format_whole_command", lambda *_: "rankboard study x")
-    stage = Stage(tmp_path)
+GUESSES = TEXT.replace("steps = 40", "epochs = 2").replace(
+    "repetitions", 'metric = "loss"\nrepetitions'
+)
+
+
+def guessing_stage(folder: Path) -> Stage:
+    """A study of losses all of whose runs have ended and still guess."""
+    stage = Stage(folder)
+    study = parse_study("three-ways", GUESSES)
+    study_folder = StudyFolder.of(folder / "runs", study.name)
+    study_folder.keep(StudyCall(GUESSES, {"dataset": "digits"}, {}, quick=False))
+    for number, trial in enumerate(study.trials()):
+        study_folder.write(RunBegun(trial.key, f"run-{number}"))
+        run_end = RunEnded(trial.key, f"run-{number}", TrialOutcome.COUNTED, 2.3, seconds=2.0)
+        study_folder.write(replace(run_end, losses=(2.31, 2.29)))
+    stage.runner.study = study
+    stage.runner.progress = StudyProgress.of(study, study_folder.entries())
+    return stage
+
+
+async def test_a_key_runs_a_study_again_that_says_little(tmp_path: Path) -> None:
+    stage = guessing_stage(tmp_path)
+    async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await until(pilot, lambda: bool(stage.line("▌ ▲ after 2 epochs all runs still guess")))
+        assert stage.line("▌ ▶ n run it again with 20 epochs (~4 min)", "y copy that command")
+        assert stage.line("≈ within 0.1% of that setting in every run")
+        assert "n Run longer" in stage.text().splitlines()[-1]
+        await pilot.press("n")
+        await until(pilot, lambda: bool(stage.line("12 runs of 20 epochs take ~4 min")))
+        await pilot.press(*"none", "enter")
+        await until(pilot, lambda: bool(stage.line("write a whole number")))
+        await pilot.press("n")
+        await until(pilot, lambda: bool(stage.line("12 runs of 20 epochs take ~4 min")))
+        await pilot.press(*"30", "enter")
+        await until(pilot, lambda: not stage.app.is_running)
+    assert stage.app.next_length == TrainingLength("epochs", 30)
+    assert stage.app.exit_code == 0
+
+
+async def test_a_key_copies_the_command_that_runs_a_study_longer(tmp_path: Path) -> None:
+    stage = guessing_stage(tmp_path)
+    command = "rankboard study three-ways --new --dataset digits --epochs 20"
     async with stage.app.run_test(size=(120, 40)) as pilot:
-        await stage.make(pilot, by_method)
-        await until(pilot, lambda: bool(stage.line("▶ y copy the command of the whole study")))
-        assert stage.line("y Copy command", "? Help")
+        await until(pilot, lambda: bool(stage.line("▶ n run it again")))
         await pilot.press("y")
-        await until(pilot, lambda: stage.app.clipboard == "rankboard study x")
+        await until(pilot, lambda: stage.app.clipboard == command)
+        await pilot.press("n", "escape", "q")
+        await until(pilot, lambda: not stage.app.is_running)
+    assert stage.app.next_length is None
+
+
+async def test_a_study_of_somebody_else_is_not_run_again_by_a_key(tmp_path: Path) -> None:
+    stage = guessing_stage(tmp_path)
+    (stage.runner.folder.path / "place.mac").write_text("of somebody else")
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: bool(stage.line("▌ ▶ y copy the command with 20 epochs")))
+        assert "n Run longer" not in stage.text()
         await pilot.press("q")
-
-
-def test_the_whole_command_has_the_options_of_the_quick_one(tmp_path: Path) -> None:
-    text = read_bundled_studies()["lenet-ring"]
-    study = parse_study("lenet-ring-quick", text, quick=True)
-    call = StudyCall(text, {"dataset": "digits"}, {"local": 4, "nodes": 2}, quick=True)
-    StudyFolder.of(tmp_path, study.name).keep(call)
-    command = "rankboard study lenet-ring --local 4 --num-hosts 2 --dataset digits --runs-dir"
-    assert format_whole_command(study, tmp_path) == f"{command} {tmp_path}"
-    assert not format_whole_command(replace(study, is_quick=False), tmp_path)
-    assert not format_whole_command(replace(study, name="of-a-file-quick"), tmp_path)
 
 
 async def test_a_study_of_which_all_runs_are_refused_says_why(tmp_path: Path) -> None:
@@ -370,7 +397,7 @@ async def test_the_answer_stands_on_top_and_compared_losses_over_each_other(
         read_runs.append(folder.name)
         return LossCourse([(1, 2.3), (40, 0.5 + len(read_runs) % 50 / 10)])
 
-    monkeypatch.setattr(study_screen, "read_loss_points", read_points)
+    monkeypatch.setattr(loss_curves, "read_loss_points", read_points)
     stage = Stage(tmp_path)
     async with stage.app.run_test(size=(120, 40)) as pilot:
         await stage.make(pilot, by_method)
@@ -390,47 +417,20 @@ async def test_the_answer_stands_on_top_and_compared_losses_over_each_other(
         await pilot.press("q")
 
 
-@pytest.mark.parametrize(("width", "has_all"), [(120, True), (70, False)])
-async def test_lines_that_lie_on_each_other_are_shown_for_all_places(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int, has_all: bool
+@pytest.mark.parametrize("size", [(120, 40), (80, 40)])
+async def test_lines_that_coincide_are_one_line_of_each_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
-    course = LossCourse([(1, 2.3), (40, 0.5)])
-    monkeypatch.setattr(study_screen, "read_loss_points", lambda _, count: course)
     stage = Stage(tmp_path)
-    async with stage.app.run_test(size=(width, 40)) as pilot:
+
+    def read_points(folder: Path, _: int) -> LossCourse:
+        cells = stage.runner.progress.cells.values()
+        places = {end.run: cell.cell.place for cell in cells for end in cell.counted_runs}
+        return LossCourse([(1, 2.3), (40, 0.5 * places[folder.name].nodes)])
+
+    monkeypatch.setattr(loss_curves, "read_loss_points", read_points)
+    async with stage.app.run_test(size=size) as pilot:
         await stage.make(pilot, by_method)
-        head = "nodes 1" if has_all else "training loss at nodes 1:"
-        await until(pilot, lambda: bool(stage.line(head, "nodes 2" if has_all else "all_reduce")))
+        head = "─ training loss of all_reduce = a ring of two = ddp:  ● nodes 1"
+        await until(pilot, lambda: bool(stage.line(head)))
         await pilot.press("q")
-
-
-def test_only_a_value_that_is_best_alone_has_a_word() -> None:
-    text = TEXT.replace("nodes = [1, 2]", "nodes = [1]")
-    progress = StudyProgress(parse_study("three", text))
-    for place, (cell, seconds) in enumerate(
-        zip(progress.cells.values(), (0.1, 0.1, 0.2), strict=True)
-    ):
-        for repetition in (1, 2):
-            trial = Trial(cell.cell, repetition).key
-            progress.apply(
-                RunEnded(trial, f"run-{place}-{repetition}", TrialOutcome.COUNTED, seconds)
-            )
-    result = compute_results(progress)
-    assert find_best_cells(result) == set()
-    first, *others = result.cells
-    slower = replace(first, value=others[-1].value)
-    assert find_best_cells(replace(result, cells=(slower, *others))) == {others[0].cell.key}
-
-
-def test_curves_are_means_of_equal_steps_and_hidden_ones_are_noticed() -> None:
-    short = [(1.0, 2.0), (3.0, 1.0), (5.0, 0.0)]
-    long = [(1.0, 4.0), (5.0, 2.0), (9.0, 0.0)]
-    curve = make_mean_curve("a", 0, [short, long])
-    assert curve
-    assert list(curve.x) == [1.0, 3.0, 5.0]
-    assert list(curve.mean) == [3.0, 2.0, 1.0]
-    assert make_mean_curve("a", 0, [[(1.0, 2.0)]]) is None
-    other = make_mean_curve("b", 1, [short])
-    assert other
-    assert has_hidden_curve([curve, other, curve])
-    assert not has_hidden_curve([curve, other])

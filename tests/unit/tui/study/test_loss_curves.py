@@ -1,0 +1,70 @@
+"""The losses of a study as curves: means, and lines that coincide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from remote.record.loss_course import LossCourse
+from tui.study import loss_curves
+from tui.study.loss_curves import (
+    ComparedRuns,
+    LossComparison,
+    do_coincide,
+    join_coinciding,
+    make_mean_curve,
+    read_comparison,
+)
+
+
+def test_curves_are_means_of_equal_steps_and_those_that_coincide_are_one() -> None:
+    short = [(1.0, 2.0), (3.0, 1.0), (5.0, 0.0)]
+    long = [(1.0, 4.0), (5.0, 2.0), (9.0, 0.0)]
+    curve = make_mean_curve("a", 0, [short, long])
+    assert curve
+    assert list(curve.x) == [1.0, 3.0, 5.0]
+    assert list(curve.mean) == [3.0, 2.0, 1.0]
+    assert make_mean_curve("a", 0, [[(1.0, 2.0)]]) is None
+    other = make_mean_curve("b", 1, [short])
+    assert other
+    assert do_coincide(curve, curve)
+    assert not do_coincide(curve, other)
+    third = make_mean_curve("c", 2, [short, long])
+    assert third
+    assert [line.label for line in join_coinciding([curve, other, third])] == ["a = c", "b"]
+
+
+SLOW, FAST = [(1.0, 2.3), (5.0, 2.2)], [(1.0, 2.3), (9.0, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("courses", "subject", "labels"),
+    [
+        ((SLOW, SLOW, FAST, FAST), "ring = ddp", ["batch 20", "batch 100"]),
+        ((SLOW, SLOW, SLOW, SLOW), "ring = ddp", ["batch 100 = batch 20"]),
+        ((SLOW, FAST, FAST, FAST), "", ["ring", "ddp"]),
+        ((SLOW, SLOW, FAST, SLOW), "", ["ring = ddp"]),
+    ],
+)
+def test_where_all_lines_coincide_those_of_the_places_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+    courses: tuple[list[tuple[float, float]], ...],
+    subject: str,
+    labels: list[str],
+) -> None:
+    monkeypatch.setattr(
+        loss_curves, "read_loss_points", lambda folder, _: LossCourse(courses[int(folder.name)])
+    )
+    places = {
+        "batch 100": [ComparedRuns("ring", ["0"]), ComparedRuns("ddp", ["1"])],
+        "batch 20": [ComparedRuns("ring", ["2"]), ComparedRuns("ddp", ["3"])],
+    }
+    comparison = read_comparison(Path(), places["batch 100"], places)
+    assert comparison.subject == subject
+    assert [line.label for line in comparison.curves] == labels
+    assert len({line.colour for line in comparison.curves}) == len(labels)
+
+
+def test_without_runs_there_is_nothing_to_draw() -> None:
+    assert read_comparison(Path(), [], {}) == LossComparison("training loss", [])

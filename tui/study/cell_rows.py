@@ -1,0 +1,213 @@
+"""The rows of the table of a study: its cells, which is best, which are alike, times and values.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from remote.format import UNKNOWN, duration, number
+from remote.sanitise import plain
+from remote.statistics.mean import finite_mean
+from remote.study.alike_settings import find_alike_setting, find_alike_settings
+from remote.study.length import count_steps
+from remote.study.progress import CellState
+from remote.study.results import CellResult, StudyResult
+from remote.study.study import Study
+from remote.study.wording import label_name
+from tui.kit import palette
+from tui.kit.widgets.phase import phase_cell
+from tui.kit.widgets.table import TableCell, TableColumn, TableRow
+from tui.study.cell_table import StudyTable, format_value, make_cell_table, metric_header
+
+SIGN = 2
+"""Columns that the sign of a state takes."""
+NARROW = 7
+"""Columns that a label keeps at least."""
+SPACE = 2
+"""Columns between two of the table."""
+DURATION_WIDTH = 9
+"""Columns of the time that runs took."""
+STEPS_WIDTH = 9
+"""Columns of the number of steps."""
+AXIS_WIDTHS = range(12, 49)
+"""Columns of the axis on which the values of runs stand."""
+
+
+def best_word(study: Study) -> str:
+    """Return what the best value is called."""
+    if study.compares_times:
+        return "fastest"
+    return "highest" if study.is_higher_better else "lowest"
+
+
+def find_best_cells(result: StudyResult) -> set[str]:
+    """Return the key of the cell whose value is the best, as it is shown; none while runs are
+    missing, or if several are alike."""
+    study = result.study
+    values = {row.cell.key: row.value.value for row in result.cells if row.value}
+    states = {row.state for row in result.cells}
+    if len(values) < 2 or CellState.WAITING in states or CellState.RUNNING in states:
+        return set()
+    is_highest_best = study.is_higher_better and not study.compares_times
+    best_value = max(values.values()) if is_highest_best else min(values.values())
+    # What looks the same must not be told apart.
+    best_text = format_value(best_value, study.metric)
+    best_keys = {key for key in values if format_value(values[key], study.metric) == best_text}
+    return best_keys if len(best_keys) == 1 else set()
+
+
+class CellLayout(NamedTuple):
+    """The table of cells with its marks."""
+
+    table: StudyTable
+    names_alike: bool
+    """True if values name the settings that have the same."""
+
+
+def lay_out_cells(result: StudyResult, room: int) -> CellLayout:
+    """Return the table of cells, with a word beside the best value; where there is room, values
+    that are alike name the setting that has the same."""
+    best_marks = {key: best_word(result.study) for key in find_best_cells(result)}
+    table = make_cell_table(result, room - _widest_mark(best_marks))
+    alike_settings = find_alike_settings(result)
+    alike_marks = {}
+    for row in result.cells:
+        alike = find_alike_setting(row.cell, alike_settings)
+        if alike and row.value and row.cell.key not in best_marks:
+            name = label_name(alike.axis, alike.earlier_label)
+            alike_marks[row.cell.key] = f"{palette.sign('alike')} {name}"
+    marks = best_marks | alike_marks
+    names_alike = bool(alike_marks) and table.width + _widest_mark(marks) <= room
+    if not names_alike:
+        marks = best_marks
+    return CellLayout(_mark_values(table, result, marks), names_alike)
+
+
+def _widest_mark(marks: Mapping[str, str]) -> int:
+    """Return the columns that marks take behind values."""
+    return max((len(mark) + 1 for mark in marks.values()), default=0)
+
+
+def _mark_values(table: StudyTable, result: StudyResult, marks: Mapping[str, str]) -> StudyTable:
+    value_column = table.labels + 2
+    marked_rows = []
+    for texts, row in zip(table.rows, result.cells, strict=True):
+        marked = list(texts)
+        if row.cell.key in marks:
+            marked[value_column] += f" {marks[row.cell.key]}"
+        marked_rows.append(tuple(marked))
+    return replace(table, rows=tuple(marked_rows))
+
+
+def columns(table: StudyTable) -> list[TableColumn]:
+    """Return the columns of the table of cells; labels give way if there is little room."""
+    table_columns = []
+    for index, (title, *texts) in enumerate(zip(table.head, *table.rows, strict=True)):
+        width = max(map(len, (title, *texts))) + SPACE
+        if index < table.labels:
+            column = TableColumn(title, min(width, NARROW + SPACE), right=False, most=width)
+        else:
+            sign_width = SIGN if index == table.labels else 0
+            column = TableColumn(title, width + sign_width, right=False)
+        table_columns.append(column)
+    return table_columns
+
+
+def rows(table: StudyTable) -> list[TableRow]:
+    """Return the rows of the table of cells, each state as a sign and a word."""
+    table_rows = []
+    for texts, state in zip(table.rows, table.states, strict=True):
+        row = [TableCell(plain(text)) for text in texts]
+        # The state is the first column behind the labels.
+        row[table.labels] = phase_cell(state.value)
+        table_rows.append(tuple(row))
+    return table_rows
+
+
+# Times and values of runs ------------------------------------------------------------------------
+
+
+class FactColumns(NamedTuple):
+    """Further columns of the table of cells, as many as fit."""
+
+    columns: list[TableColumn]
+    rows: list[TableRow]
+    """The texts of each cell in them."""
+    has_axis: bool
+    """True if the last one draws where the values of the runs lie."""
+
+
+def make_fact_columns(result: StudyResult, room: int) -> FactColumns:
+    """Return the columns that fit: how long runs took, how many steps they made if that differs,
+    and where their values lie on an axis that all cells share."""
+    cells = result.cells
+    table = list[tuple[TableColumn, list[TableCell]]]()
+    if room >= DURATION_WIDTH:
+        table.append((TableColumn("duration", DURATION_WIDTH), [*map(_took_cell, cells)]))
+        room -= DURATION_WIDTH
+    step_counts = [count_steps(row.cell) for row in cells]
+    if room >= STEPS_WIDTH and len(set(step_counts)) > 1:
+        step_cells = [TableCell(f"{steps:,}" if steps else UNKNOWN) for steps in step_counts]
+        table.append((TableColumn("steps", STEPS_WIDTH), step_cells))
+        room -= STEPS_WIDTH
+    axis_column = _make_axis_column(result, room - SPACE - 1)
+    if axis_column:
+        table.append(axis_column)
+    rows = [
+        tuple(column_cells[number] for _, column_cells in table) for number in range(len(cells))
+    ]
+    return FactColumns([column for column, _ in table], rows, axis_column is not None)
+
+
+def _make_axis_column(result: StudyResult, room: int) -> tuple[TableColumn, list[TableCell]] | None:
+    """Return where the values of the runs of each cell lie; None without room or differences."""
+    values = [value for cell in result.cells for value in _values(cell)]
+    ends = [format_value(end(values), result.study.metric) for end in (min, max) if values]
+    width = min(AXIS_WIDTHS[-1], room)
+    # Values that differ by less than is shown would look far apart.
+    if len(set(ends)) < 2 or width not in AXIS_WIDTHS:
+        return None
+    low, high = min(values), max(values)
+    rounded_ends = [number(low), number(high)]
+    if result.study.metric != "accuracy" and len(set(rounded_ends)) > 1:
+        ends = rounded_ends
+    column = TableColumn(
+        f"  {_axis_title(ends, result.study, width)}", SPACE + width + 1, right=False
+    )
+    return column, [
+        TableCell(f"  {draw_values(_values(cell), low, high, width)}") for cell in result.cells
+    ]
+
+
+def _axis_title(ends: Sequence[str], study: Study, width: int) -> str:
+    """Return what an axis shows, in as long a word as fits, and both of its ends."""
+    ends_text = " to ".join(ends)
+    titles = [f"{name}, {ends_text}" for name in (metric_header(study), study.metric)]
+    return next((title for title in (*titles, ends_text) if len(title) <= width), "")
+
+
+def _values(cell: CellResult) -> list[float]:
+    return [run.value for run in cell.runs if run.value is not None and math.isfinite(run.value)]
+
+
+def _took_cell(cell: CellResult) -> TableCell:
+    """Return the mean time of the runs that count."""
+    return TableCell(duration(finite_mean([run.seconds for run in cell.runs if run.seconds])))
+
+
+def draw_values(values: Sequence[float], low: float, high: float, width: int) -> str:
+    """Draw values on an axis from `low` to `high`, joined from the least to the largest."""
+    if not values:
+        return ""
+    places = [round((value - low) / (high - low) * (width - 1)) for value in values]
+    cells = [" "] * width
+    for place in range(min(places), max(places) + 1):
+        cells[place] = palette.sign("rest")
+    for place in places:
+        cells[place] = palette.sign("curve")
+    return "".join(cells)

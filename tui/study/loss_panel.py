@@ -1,0 +1,151 @@
+"""The panel of a study with the losses of the runs that are compared with the chosen ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual import work
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.worker import get_current_worker
+
+from remote.run.run_state import RunState
+from remote.sanitise import plain
+from remote.study.progress import CellProgress, StudyProgress
+from remote.study.study import Cell
+from tui.charts.chart import Chart
+from tui.charts.plot_frame import PlotOptions
+from tui.charts.raster import Curve
+from tui.kit import palette
+from tui.kit.themes import inks_of
+from tui.study.loss_curves import (
+    TEST_LOSS,
+    ComparedRuns,
+    LossComparison,
+    make_own_curve,
+    read_comparison,
+)
+from tui.study.verdict_text import name_place
+
+
+class LossPanel(Container):
+    """A chart of the losses of compared cells over each other; hidden while none is known."""
+
+    DEFAULT_CSS = """
+    LossPanel {
+        height: 1fr; display: none; padding: 0 1;
+        border-top: solid $ink-rule; border-title-color: $text-muted;
+    }
+    LossPanel.-brief { max-height: 14; }
+    """
+
+    def __init__(self, runs_dir: Path) -> None:
+        super().__init__()
+        self._runs_dir = runs_dir
+        self._chosen: CellProgress | None = None
+        self._place_name = ""
+        self._has_means = False
+        self._comparison = LossComparison()
+        self._own_curve: Curve | None = None
+        """The loss of the run under way."""
+
+    def compose(self) -> ComposeResult:
+        chart = Chart(PlotOptions("step"))
+        chart.can_focus = False
+        yield chart
+
+    def show_cell(self, progress: StudyProgress, chosen: CellProgress, *, is_brief: bool) -> None:
+        """Read the losses of the cells that are compared with this one, and draw them. `is_brief`:
+        they say little, and leave room for other things."""
+        axis = progress.study.compare
+        self._chosen = chosen
+        self._place_name = name_place(chosen.cell, axis)
+        self._has_means = any(len(cell.counted) > 1 for cell in progress.cells.values())
+        self.set_class(is_brief, "-brief")
+        self._read_losses(chosen, list_compared(progress, chosen), list_places(progress))
+
+    @work(thread=True, exclusive=True)
+    def _read_losses(
+        self,
+        chosen: CellProgress,
+        compared: list[ComparedRuns],
+        compared_by_place: dict[str, list[ComparedRuns]],
+    ) -> None:
+        comparison = read_comparison(self._runs_dir, compared, compared_by_place)
+        # The cursor may have gone on, or the screen may have closed.
+        if not get_current_worker().is_cancelled:
+            self.app.call_from_thread(self._take_losses, chosen, comparison)
+
+    def _take_losses(self, chosen: CellProgress, comparison: LossComparison) -> None:
+        if self.is_attached and chosen is self._chosen:
+            self._comparison = comparison
+            self._draw()
+
+    def show_run(self, state: RunState | None) -> None:
+        """Draw the loss of the run under way, too; None if there is none."""
+        own_curve = None
+        if state:
+            own_curve = make_own_curve(state, is_test=self._comparison.loss_name == TEST_LOSS)
+        if own_curve or self._own_curve:
+            self._own_curve = own_curve
+            self._draw()
+
+    def _draw(self) -> None:
+        curves = [*self._comparison.curves, *([self._own_curve] if self._own_curve else [])]
+        self.display = bool(curves)
+        self.border_title = self._describe(curves)
+        self.query_one(Chart).draw(curves, options=PlotOptions("step"))
+
+    def _describe(self, curves: list[Curve]) -> Content:
+        """Return what is drawn, with the sign of each curve in its ink."""
+        comparison = self._comparison
+        subject = ""
+        if comparison.subject:
+            subject = f" of {comparison.subject}"
+        elif self._place_name:
+            subject = f" at {self._place_name}"
+        parts: list[tuple[str, str]] = [(f" {comparison.loss_name}{plain(subject)}:", "")]
+        inks = inks_of(self.app.current_theme)
+        for curve in curves:
+            ink = inks.by_number(curve.colour)
+            parts += [(f"  {palette.sign('curve')}", ink), (f" {plain(curve.label)}", "")]
+        if self._has_means:
+            parts.append(("  (mean of its runs)", ""))
+        return Content.assemble(*parts, " ")
+
+
+def list_compared(progress: StudyProgress, chosen: CellProgress) -> list[ComparedRuns]:
+    """Return the runs of the cells that differ from this one in the compared axis only; without
+    such an axis, its own runs, each for itself."""
+    axis = progress.study.compare
+    compared_cells = [
+        cell
+        for cell in progress.cells.values()
+        if axis and has_same_place(cell.cell, chosen.cell, axis)
+    ]
+    if len(compared_cells) < 2:
+        return [
+            ComparedRuns(f"run {number}", (end.run,))
+            for number, end in enumerate(chosen.counted_runs, 1)
+        ]
+    return [
+        ComparedRuns(cell.cell.label(axis), tuple(end.run for end in cell.counted_runs))
+        for cell in compared_cells
+    ]
+
+
+def list_places(progress: StudyProgress) -> dict[str, list[ComparedRuns]]:
+    """Return the compared runs at all places, by their names."""
+    axis = progress.study.compare
+    places = dict[str, list[ComparedRuns]]()
+    for cell in progress.cells.values():
+        place_name = name_place(cell.cell, axis)
+        if axis and place_name not in places:
+            places[place_name] = list_compared(progress, cell)
+    return places
+
+
+def has_same_place(cell: Cell, other: Cell, compared_axis: str) -> bool:
+    """Return True if two cells differ in this axis at the most."""
+    return all(label == other.label(axis) for axis, label in cell.labels if axis != compared_axis)
