@@ -95,6 +95,11 @@ def age(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def ago(seconds: float) -> str:
+    """Format how long ago something was: "42 s ago", "3 h ago"."""
+    return f"{age(seconds)} ago"
+
+
 def moment(when: float, *, exact: bool = False) -> str:
     """Format a Unix time, which may be any number, as local date and time: "11-23 04:20"; `exact`:
     with its seconds."""

@@ -50,7 +50,8 @@ class RunFolderError(MistakeError):
 
 EVENT = rb'"event\\?": ?\\?"'
 """What stands before the name of an event. The quotes are escaped if a rank reported it."""
-STEP = re.compile(rb'"step\\?": ?(\d{1,18})\b')
+STEP = re.compile(rb'"step\\?": ?(\d{1,18})\b(?:, ?"count": ?(\d{1,6})\b)?')
+"""What names a step, or the last one of a block with the number of its steps."""
 
 
 def compile_scan(event_names: Iterable[str]) -> re.Pattern[bytes]:
@@ -65,9 +66,14 @@ def compile_scan_for_others(event_names: Iterable[str]) -> re.Pattern[bytes]:
     return re.compile(EVENT + rb'(?!(?:%s)\\?")' % any_name)
 
 
-def find_steps(lines: bytes) -> list[int]:
-    """Return the steps that the events in these lines name."""
-    return [int(digits) for digits in STEP.findall(lines)]
+def has_steps_between(lines: bytes, first_step: int, last_step: int) -> bool:
+    """Return True if an event in these lines may be of a step from the first to the last one."""
+    for step_digits, count_digits in STEP.findall(lines):
+        step = int(step_digits)
+        count = int(count_digits or 1)
+        if step - count < last_step and first_step <= step:
+            return True
+    return False
 
 
 def select_lines(block: bytes, is_needed: Callable[[bytes], object]) -> list[bytes]:

@@ -35,6 +35,16 @@ def summarized(folder: Path) -> dict[str, Any]:
         return {}
 
 
+def read_failed_output(folder: Path) -> tuple[str, ...]:
+    """Return the last lines that the rank printed because of which a recorded run failed; empty if
+    it did not fail, or if its summary has no such lines."""
+    cause = summarized(folder).get("cause")
+    lines = cause.get("tail") if isinstance(cause, dict) else None
+    if not isinstance(lines, list):
+        return ()
+    return tuple(line for line in lines if isinstance(line, str))
+
+
 def is_settled(folder: Path) -> bool:
     """Return True if a recorded run has ended, and its launcher knew that no rank of it was
     left."""

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
 
 from remote import events
 from remote.events import expand
-from remote.record.events_file import EventsReader, compile_scan, find_steps, select_lines
+from remote.record.events_file import EventsReader, compile_scan, has_steps_between, select_lines
 from remote.run.output.script_readings import Expand
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
-from training.wire.events import Record
+from training.wire.events import Record, split_steps
 from training.wire.host_events import Exited, OutputText
 from training.wire.rank_events import ScriptMetrics, Started, StepFinished
 
 STARTED = compile_scan((Started.wire_name,))
-BLOCKS = re.compile(rb'"event": ?"steps", ?"rank": ?(\d+), ?"step": ?(\d+)')
-"""Finds the rank and the last step of each block of steps."""
 OF_SCRIPT = compile_scan((Started.wire_name, OutputText.wire_name, Exited.wire_name))
 """Finds the events of which the steps of a script are made."""
 
@@ -63,25 +61,15 @@ def reread_steps(
     attempt = 0
     needed_events = STARTED if expand is events.expand else OF_SCRIPT
 
-    newest_steps: dict[bytes, int] = {}  # of each rank in the blocks of steps so far
-
     def is_needed(lines: bytes) -> bool:
-        has_steps = any(first_step <= step <= last_step for step in find_steps(lines))
-        return has_steps or needed_events.search(lines) is not None or is_around(lines)
-
-    def is_around(lines: bytes) -> bool:
-        """Return True if a block of steps may end behind the part but begin in it."""
-        return any(
-            int(step) > last_step and newest_steps.get(rank, 0) < last_step
-            for rank, step in BLOCKS.findall(lines)
-        )
+        has_steps = has_steps_between(lines, first_step, last_step)
+        return has_steps or needed_events.search(lines) is not None
 
     with closing(EventsReader(folder, host_count, expand)) as reader:
         reader.require_file()
         while block := reader.read_block():
-            if STARTED.search(block):  # the ranks may begin at an earlier step again
-                newest_steps.clear()
-            for record in reader.parser.parse(select_lines(block, is_needed)):
+            records = reader.parser.parse(select_lines(block, is_needed))
+            for record in chain.from_iterable(map(split_steps, records)):
                 event = record.event
                 if record.attempt > attempt and isinstance(event, Started | StepFinished):
                     attempt = record.attempt
@@ -96,5 +84,4 @@ def reread_steps(
                     and 0 <= event.rank < ranks
                 ):
                     curves.take(event, event.rank, event.step, clocks.seconds(record))
-            newest_steps |= {rank: int(step) for rank, step in BLOCKS.findall(block)}
     return curves

@@ -22,8 +22,9 @@ from remote.record.snapshots import RunMoment
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
-from training.wire.events import Record
+from training.wire.events import Record, split_steps
 from training.wire.rank_events import StepFinished
+from training.wire.step_block import StepBlock
 
 COPIES = 64
 """Copies of the state that are kept of a run, and so the parts of it that jumping back re-reads."""
@@ -127,13 +128,14 @@ class Tape:
 
     def advance(self, end_time: float, record_count: int) -> bool:
         """Apply the next records up to a time: about so many, as those of a line come together.
-        Return True if there are more up to that time. Raises: OtherFormat; RunFolderError."""
+        Each step of a block is one. Return True if there are more up to that time. Raises:
+        OtherFormat; RunFolderError."""
         while record_count > 0:
             self._next = self._next or self._reader.read_records()
             if not self._next:
                 self._reader.check_end()
                 return False
-            record_count -= len(self._next)
+            record_count -= sum(map(_count_steps, self._next))
             if not self._apply_line(end_time):
                 return False
             self._keep_copy()
@@ -141,12 +143,15 @@ class Tape:
 
     def _apply_line(self, end_time: float) -> bool:
         """Apply the records of the line up to a time. Return True if these are all."""
-        for index, record in enumerate(self._next):  # a line may have the steps of a second
-            if self._time_of(record) > end_time:
-                del self._next[:index]
+        while self._next:
+            record = self._next.pop(0)
+            if self._time_of(record) <= end_time:
+                apply_record(self.state, record)
+            elif isinstance(record.event, StepBlock):  # which may begin before that time
+                self._next = [*split_steps(record), *self._next]
+            else:
+                self._next.insert(0, record)
                 return False
-            apply_record(self.state, record)
-        self._next = []
         return True
 
     def preview(self) -> None:
@@ -233,15 +238,20 @@ class Tape:
             self._apart *= 2
 
 
+def _count_steps(record: Record) -> int:
+    return record.event.count if isinstance(record.event, StepBlock) else 1
+
+
 def _sample_steps(records: Sequence[Record]) -> Iterator[Record]:
-    """Yield a few of the steps of a block, with the last one, and all other records."""
-    # A power of two, so that ranks whose blocks are of about one size have steps in common.
-    distance = 1 << max(0, (len(records) // BLOCK_LINES).bit_length() - 1)
+    """Yield a few of the steps of a block, with its last one, and all other records."""
     for record in records:
-        event = record.event
-        is_left_out = isinstance(event, StepFinished) and event.step % distance
-        if not is_left_out or record is records[-1]:
-            yield record
+        # A power of two, so that ranks whose blocks are of about one size have steps in common.
+        distance = 1 << max(0, (_count_steps(record) // BLOCK_LINES).bit_length() - 1)
+        parts = split_steps(record)
+        for part in parts:
+            is_left_out = isinstance(part.event, StepFinished) and part.event.step % distance
+            if not is_left_out or part is parts[-1]:
+                yield part
 
 
 def preview_tape(folder: Path, plan: Plan) -> Tape:

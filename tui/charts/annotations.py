@@ -40,7 +40,7 @@ def put_signs(picture: DotPicture, curve: Curve, x_axis: Axis, y_axis: Axis) -> 
     y_shares = y_axis.shares_of(curve.mean[signed])
     for x, y in zip(x_shares.tolist(), y_shares.tolist(), strict=True):
         if 0 <= x <= 1 and 0 <= y <= 1:  # not NaN either
-            row, column = _cell_of_point(picture, x, y)
+            row, column = _cell_of_point(picture, x, y, curve.cell_colour)
             picture.put(row, column, palette.sign("test"), curve.cell_colour)
 
 
@@ -49,17 +49,18 @@ def put_point_label(picture: DotPicture, label: PointLabel, x_axis: Axis, y_axis
     x = x_axis.share_of(label.x)
     y = y_axis.share_of(label.y)
     if 0 <= x <= 1 and 0 <= y <= 1:
-        row, column = _cell_of_point(picture, x, y)
+        row, column = _cell_of_point(picture, x, y, label.colour)
         _put_beside(picture, row, column, label.text, label.colour)
 
 
-def _cell_of_point(picture: DotPicture, x: float, y: float) -> tuple[int, int]:
-    """Return the row and the column of the cell in which a line has a point, given as shares of
-    both axes."""
+def _cell_of_point(picture: DotPicture, x: float, y: float, colour: int) -> tuple[int, int]:
+    """Return the row and the column of the cell in which a line of a colour has a point, given as
+    shares of both axes."""
     rows, width = picture.dots.shape
     row, column = row_at(y, rows), cell_at(x, width)
     # Several points of a column are drawn as their mean, which may be in another row.
-    rows_with_dots = np.flatnonzero(picture.dots[:, column])
+    is_line = picture.curve[:, column] == colour
+    rows_with_dots = np.flatnonzero(is_line & (picture.dots[:, column] > 0))
     if rows_with_dots.size:
         row = int(rows_with_dots[np.abs(rows_with_dots - row).argmin()])
     return row, column

@@ -150,7 +150,7 @@ class Drawer:
             growing=self._run.phase is not RunPhase.ENDED and view.window is None,
             warm=warm,
             cursor=view.cursor,
-            point_label=self._best_test(),
+            point_labels=self._name_best_test(),
             alarm=self._divergence_x(lines),
             named=len(lines) > 1 and not self._kind.stacked,
         )
@@ -280,18 +280,18 @@ class Drawer:
         x = np.array(x_range)
         return [Curve("", REFERENCE, x, level, level, level, faint=True, band=False)]
 
-    def _best_test(self) -> PointLabel | None:
-        """Return the best test accuracy and its step, if there are several."""
+    def _name_best_test(self) -> tuple[PointLabel, ...]:
+        """Name the best test accuracy by its value and step, if there are several tests."""
         if self._kind.id != "accuracy" or not self._has_best:
-            return None
+            return ()
         line = self._reader.read(self._kind.tests, -1)
         known = np.flatnonzero(np.isfinite(line.points.mean))
         if known.size < 2:
-            return None
+            return ()
         best = int(known[line.points.mean[known].argmax()])
         accuracy = float(line.points.mean[best])
         text = f"{self._format(accuracy)} at step {line.points.step[best]:.0f}"
-        return PointLabel(float(line.x[best]), accuracy, text, TEST)
+        return (PointLabel(float(line.x[best]), accuracy, text, TEST),)
 
     def _test_curves(self) -> list[Curve]:
         """Return the curve of tests, if there has been one."""

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
+from remote.format import duration
 from remote.metrics.points import Points, evaluation_points, training_points
 from remote.metrics.run import RunFigures
+from tui.charts.annotations import PointLabel
 from tui.charts.axis_limits import MIN_DECADES, count_decades
 from tui.charts.chart_view import USUAL_SMOOTHING
 from tui.charts.raster import Curve, Floats
 from tui.charts.smoothing import smooth
+from tui.kit.inks import REFERENCE
 from tui.kit.palette import RUN_LETTERS
 
 
@@ -84,11 +88,52 @@ def _curve(place: int, x: Floats, values: Floats, faint: bool = False) -> Curve:
     )
 
 
+class MarkedCurves(NamedTuple):
+    """Curves, and the names of points on them."""
+
+    curves: list[Curve]
+    labels: tuple[PointLabel, ...] = ()
+
+
+def mark_goal(curves: Sequence[Curve], goal: float, *, clock: bool) -> MarkedCurves:
+    """Draw a line at the test accuracy `goal`, a share, and mark where each of these curves of
+    percentages reaches it first: "A 15 s", or without `clock` "A step 40"."""
+    level = 100.0 * goal
+    # A share of 0.29 is a little less than 29 percent.
+    crossings = [np.flatnonzero(curve.mean >= level - 1e-6) for curve in curves]
+    if not (curves and all(crossing.size for crossing in crossings)):
+        return MarkedCurves(list(curves))
+    signed_curves = []
+    labels = []
+    for curve, crossing in zip(curves, crossings, strict=True):
+        first = int(crossing[0])
+        x = float(curve.x[first])
+        place_text = duration(x) if clock else f"step {x:.0f}"
+        signed_curves.append(replace(curve, signed=(first,)))
+        text = f"{curve.label} {place_text}"
+        labels.append(PointLabel(x, float(curve.mean[first]), text, curve.colour))
+    left = min(float(curve.x[0]) for curve in curves)
+    right = max(float(curve.x[-1]) for curve in curves)
+    level_values = np.array([level, level])
+    level_line = Curve(
+        "",
+        REFERENCE,
+        np.array([left, right]),
+        level_values,
+        level_values,
+        level_values,
+        faint=True,
+        band=False,
+    )
+    return MarkedCurves([level_line, *signed_curves], tuple(labels))
+
+
 LOSS = CompareMeasure("training loss", training_points, "loss")
 TEST_ACCURACY = CompareMeasure("test accuracy (%)", evaluation_points, "accuracy")
+TRAINING_ACCURACY = CompareMeasure("training accuracy (%)", training_points, "accuracy")
 MEASURES = (
     LOSS,
-    CompareMeasure("training accuracy (%)", training_points, "accuracy"),
+    TRAINING_ACCURACY,
     TEST_ACCURACY,
     CompareMeasure("test loss", evaluation_points, "loss"),
 )

@@ -63,8 +63,8 @@ class PlotOptions(Struct, frozen=True):
     """Limit y to what comes from this x on, without peaks."""
     cursor: float | None = None
     """An x that is marked with a line."""
-    point_label: PointLabel | None = None
-    """A point that is named, such as the best one."""
+    point_labels: tuple[PointLabel, ...] = ()
+    """Points that are named, such as the best one."""
     named: bool = False
     """Whether the label of each curve stands where it ends, if there is room."""
     alarm: float | None = None
@@ -236,7 +236,7 @@ def _make_plot(
         low = min(low, 0.0)
     scale = value_scale(low, high, rows, options.unit, log=options.log_y)
     return LinePlot(
-        curves, scale, rows, options.unit, options.point_label, options.alarm, options.named
+        curves, scale, rows, options.unit, options.point_labels, options.alarm, options.named
     )
 
 

@@ -36,7 +36,7 @@ class LinePlot(Struct, frozen=True):
     scale: RowScale
     rows: int
     unit: Unit
-    point_label: PointLabel | None
+    point_labels: Sequence[PointLabel]
     alarm: float | None
     """The x that has the sign of an alarm."""
     all_named: bool
@@ -85,8 +85,8 @@ class LinePlot(Struct, frozen=True):
         """Put the signs of points, and the values of peaks."""
         for curve in self.curves:
             put_signs(picture, curve, x_axis, self.y_axis)
-        if self.point_label:
-            put_point_label(picture, self.point_label, x_axis, self.y_axis)
+        for label in self.point_labels:
+            put_point_label(picture, label, x_axis, self.y_axis)
         put_peaks(picture, self.curves, x_axis, self.y_axis, self.unit)
         main_curves = [curve for curve in self.curves if not curve.faint and curve.colour != TEST]
         if self.alarm is not None and main_curves:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -14,21 +15,25 @@ from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing
 from remote.sanitise import plain
 from tui.compare.comparison_text import CAPTIONS, metrics_table
-from tui.compare.facts import TIME_PER_STEP, Difference, Effect, list_facts
+from tui.compare.facts import TIME_PER_STEP, Difference, Effect, FactRow, list_facts
 from tui.compare.headline import shorten_name
 from tui.kit import palette
 from tui.kit.inks import MUTED, Inks
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.text_table import GAP
-from tui.kit.widgets.phase import phase_cell
+from tui.kit.widgets.phase import phase_look
 
-WIDEST_CELL = 32
+WIDEST_CELL = 36
 """Cells of a column at most."""
 LONGEST_TITLE = 24
 """Cells that the name of a run may take."""
 NARROWEST_CELL = 4
-BAR_REACH = 18
-"""Cells of the longest bar."""
+LONGEST_BAR = 30
+"""Cells of the bar of a row's largest value, at most."""
+SHORTEST_BAR = 8
+"""Without room for as much, there are no bars."""
+BAR_GAP = 1
+"""Cells between a value and its bar."""
 MAX_LINES = 4
 """Lines of a cell that its column is too narrow for."""
 GOOD = "$text-success"
@@ -51,6 +56,9 @@ class StyledCell(NamedTuple):
     style: str = ""
     short_text: str = ""
     """What stands in a column that is too narrow for the text."""
+    bar_share: float = math.nan
+    """The length of the bar behind the text, as a share of the longest one; NaN for no bar."""
+    bar_ink: str = ""
 
 
 class TableRow(NamedTuple):
@@ -58,8 +66,6 @@ class TableRow(NamedTuple):
 
     label: str
     cells: tuple[StyledCell, ...]
-    bar: Content | None = None
-    """How much better or worse the second of two runs is, if there is room for it."""
 
 
 def describe_signs() -> str:
@@ -108,26 +114,26 @@ def _list_remarks(compared: Sequence[ComparedRun]) -> Iterator[str]:
 def _list_rows(
     compared: Sequence[ComparedRun], names: Sequence[str], inks: Inks
 ) -> Iterator[TableRow]:
-    has_column = len(compared) == 2
+    is_pair = len(compared) == 2
     heads = []
     for place, name in enumerate(names):
         title = f"{palette.sign('curve')} {RUN_LETTERS[place]} "
         style = f"bold {inks.by_number(place)}"
         heads.append(StyledCell(title + plain(name), style, title + plain(shorten_name(name))))
-    if has_column:
-        heads.append(StyledCell("B vs A", "bold"))
-    yield TableRow("", tuple(heads), _bar_head() if has_column else None)
+    if is_pair:
+        heads.append(StyledCell("B compared with A", "bold", "B vs A"))
+    yield TableRow("", tuple(heads))
     settings = differing([run.run for run in compared])
     common_settings = {name: values for name, values in settings.items() if UNKNOWN not in values}
     for name, values in common_settings.items():
         yield _plain_row(name, values)
     yield TableRow("outcome", tuple(_outcome_cell(run.run) for run in compared))
     for fact in list_facts(compared):
-        cells = tuple(map(StyledCell, fact.values))
-        if has_column:
-            difference = fact.differences[1]
-            bar = _draw_bar(difference) if difference else None
-            yield TableRow(fact.label, (*cells, _difference_cell(difference)), bar)
+        cells = tuple(_list_value_cells(fact, inks))
+        if is_pair:
+            yield TableRow(
+                fact.label, (*cells, _difference_cell(fact.differences[1], says_doubt=True))
+            )
             continue
         yield TableRow(fact.label, cells)
         if fact.label == TIME_PER_STEP:
@@ -144,59 +150,82 @@ def _plain_row(label: str, values: Sequence[str]) -> TableRow:
     return TableRow(label, tuple(StyledCell(plain(value)) for value in values))
 
 
+def _list_value_cells(fact: FactRow, inks: Inks) -> Iterator[StyledCell]:
+    """Yield the values of a fact, each with a bar. The bars of a row begin at 0, and that of its
+    largest value is the longest one."""
+    known_numbers = [number for number in fact.numbers if math.isfinite(number)]
+    largest = max(known_numbers, default=0.0)
+    for place, value in enumerate(fact.values):
+        share = math.nan
+        if fact.numbers and largest > 0 and math.isfinite(fact.numbers[place]):
+            share = max(0.0, fact.numbers[place] / largest)
+        yield StyledCell(value, bar_share=share, bar_ink=inks.by_number(place))
+
+
 def _outcome_cell(run: RunFigures) -> StyledCell:
     if run.verdict is None:
         return StyledCell("not ended", WARN)
-    word = run.flaws[0].kind.value if run.flaws else run.verdict.word
-    cell = phase_cell(word)
-    sign = cell.text.partition(" ")[0]
-    return StyledCell(cell.text, STATE_STYLES.get(cell.style, ""), sign)
+    look = phase_look(run.flaws[0].kind.value if run.flaws else run.verdict.word)
+    return StyledCell(look.text, STATE_STYLES.get(look.style, ""), look.sign)
 
 
-def _difference_cell(difference: Difference | None) -> StyledCell:
+def _difference_cell(difference: Difference | None, *, says_doubt: bool = False) -> StyledCell:
     if difference is None:
         return StyledCell("")
     sign_name, style = EFFECT_LOOKS[difference.effect]
     sign = palette.sign(sign_name) if sign_name else " "
-    return StyledCell(f"{sign} {difference.text}", style)
-
-
-def _bar_head() -> Content:
-    """Return what the ends of the bars mean."""
-    return Content.styled(f"{palette.sign('row')}0%{'100%':>{BAR_REACH - 2}}", MUTED)
-
-
-def _draw_bar(difference: Difference) -> Content | None:
-    """Draw by how much a run is better or worse, as the sign before it and its ink say."""
-    if not difference.gain or difference.effect is Effect.PLAIN:
-        return None
-    length = max(1, round(min(abs(difference.gain), 1.0) * BAR_REACH))
-    style = EFFECT_LOOKS[difference.effect][1]
-    return Content.assemble((palette.sign("row"), MUTED), (palette.sign("full") * length, style))
+    text = f"{sign} {difference.text}"
+    if says_doubt and difference.effect is Effect.UNCERTAIN:
+        text += ", not certain"
+    return StyledCell(text, style)
 
 
 # Drawing ------------------------------------------------------------------------------------------
+
+
+class ColumnWidth(NamedTuple):
+    """The cells of a column of the table."""
+
+    text: int
+    """Those of its longest text."""
+    number: int
+    """Those of its longest text with a bar behind it."""
+    bar: int = 0
+    """Those of its longest bar; 0 if there is no room for bars."""
+
+    @property
+    def total(self) -> int:
+        """Return the cells of the whole column."""
+        return max(self.text, self.number + BAR_GAP + self.bar if self.bar else 0)
 
 
 def _draw_rows(rows: Sequence[TableRow], room: int) -> Iterator[Content]:
     label_width = max(len(row.label) for row in rows)
     num_columns = max(len(row.cells) for row in rows)
     natural_widths = [0] * num_columns
+    number_widths = [0] * num_columns
     for row in rows:
         for column, cell in enumerate(row.cells):
             is_long = bool(cell.short_text) and len(cell.text) > LONGEST_TITLE
             natural_width = len(cell.short_text if is_long else cell.text)
             natural_widths[column] = max(natural_widths[column], natural_width)
+            if math.isfinite(cell.bar_share):
+                number_widths[column] = max(number_widths[column], len(cell.text))
     gap = GAP if sum(natural_widths) + 2 * num_columns + label_width <= room else " "
-    widths = _fit_widths(natural_widths, room - label_width - len(gap) * num_columns)
-    table_width = label_width + sum(widths) + len(gap) * num_columns
-    has_bars = table_width + len(gap) + BAR_REACH + 1 <= room
+    room_for_cells = room - label_width - len(gap) * num_columns
+    text_widths = _fit_widths(natural_widths, room_for_cells)
+    widths = _fit_bars(list(map(ColumnWidth, text_widths, number_widths)), room_for_cells)
     for row in rows:
-        first_line, *lines = _draw_row(row, label_width, widths, gap)
-        if has_bars and row.bar:
-            first_line = first_line.pad_right(table_width + len(gap) - first_line.cell_length)
-            first_line += row.bar
-        yield from (first_line, *lines)
+        yield from _draw_row(row, label_width, widths, gap)
+
+
+def _fit_bars(widths: Sequence[ColumnWidth], room: int) -> list[ColumnWidth]:
+    """Give the columns with numbers the longest bars for which there is room."""
+    for bar in range(LONGEST_BAR, SHORTEST_BAR - 1, -1):
+        barred = [width._replace(bar=bar if width.number else 0) for width in widths]
+        if sum(width.total for width in barred) <= room:
+            return barred
+    return list(widths)
 
 
 def _fit_widths(natural_widths: Sequence[int], room: int) -> list[int]:
@@ -208,20 +237,30 @@ def _fit_widths(natural_widths: Sequence[int], room: int) -> list[int]:
 
 
 def _draw_row(
-    row: TableRow, label_width: int, widths: Sequence[int], gap: str
+    row: TableRow, label_width: int, widths: Sequence[ColumnWidth], gap: str
 ) -> Iterator[Content]:
     folded_cells = []
     for cell, width in zip(row.cells, widths, strict=False):
-        is_narrow = bool(cell.short_text) and len(cell.text) > width
-        folded_cells.append(_fold(cell.short_text if is_narrow else cell.text, width))
+        is_narrow = bool(cell.short_text) and len(cell.text) > width.total
+        folded_cells.append(_fold(cell.short_text if is_narrow else cell.text, width.total))
     height = max((len(lines) for lines in folded_cells), default=1)
     for line_number in range(height):
         label = row.label if line_number == 0 else ""
         parts: list[Content] = [Content.styled(label.ljust(label_width), MUTED)]
         for cell, lines, width in zip(row.cells, folded_cells, widths, strict=False):
             text = lines[line_number] if line_number < len(lines) else ""
-            parts.append(Content.assemble(gap, (text, cell.style), " " * (width - len(text))))
+            part = Content.styled(text, cell.style)
+            if width.bar and math.isfinite(cell.bar_share) and line_number == 0:
+                part = part.pad_right(width.number + BAR_GAP - len(text))
+                part += _draw_bar(cell, width.bar)
+            parts.append(Content(gap) + part.pad_right(width.total - part.cell_length))
         yield Content("").join(parts).rstrip()
+
+
+def _draw_bar(cell: StyledCell, reach: int) -> Content:
+    # What is more than nothing has a bar.
+    length = max(1, round(cell.bar_share * reach)) if cell.bar_share else 0
+    return Content.styled(palette.sign("full") * length, cell.bar_ink)
 
 
 def _fold(text: str, width: int) -> list[str]:

@@ -47,13 +47,25 @@ class Effect(Enum):
     """It is neither better nor worse."""
 
 
+class Comparative(NamedTuple):
+    """The words for a change of a figure."""
+
+    more: str
+    less: str
+    as_much: str
+    """Behind a number of times: 3.5x as much."""
+
+
+AMOUNT = Comparative("more", "less", "as much")
+HEIGHT = Comparative("higher", "lower", "as high")
+LENGTH = Comparative("longer", "shorter", "as long")
+
+
 class Difference(NamedTuple):
     """How far a run is from the first one."""
 
     text: str
     effect: Effect
-    gain: float = 0.0
-    """By what share it is better; below 0 if it is worse, 0 if it is neither."""
 
 
 def _format_training_time(seconds_of_steps: float) -> str:
@@ -68,6 +80,7 @@ class ComparedFact(NamedTuple):
     key: str
     """Its key in JSON."""
     write: Callable[[float], str]
+    comparative: Comparative
     better: Better = Better.NEITHER
     is_share: bool = False
     """Whether differences are told in points of a percentage."""
@@ -78,18 +91,19 @@ FACTS = (
         "test accuracy",
         "test_accuracy",
         partial(percent, decimals=1),
+        HEIGHT,
         Better.HIGHER,
         is_share=True,
     ),
-    ComparedFact("test loss", "test_loss", format_loss, Better.LOWER),
+    ComparedFact("test loss", "test_loss", format_loss, HEIGHT, Better.LOWER),
     # A lower one is not better by itself: an overfitted run has it, too.
-    ComparedFact("training loss", "loss", format_loss),
-    ComparedFact(TIME_PER_STEP, "step_seconds", step_time, Better.LOWER),
-    ComparedFact(SAMPLES_PER_SECOND, "samples_per_second", rate, Better.HIGHER),
-    ComparedFact("sync share", "sync_share", percent, is_share=True),
-    ComparedFact("sent per step", "bytes_per_step", size),
-    ComparedFact("training time", "training_seconds", _format_training_time),
-    ComparedFact("total time", "elapsed", duration),
+    ComparedFact("training loss", "loss", format_loss, HEIGHT),
+    ComparedFact(TIME_PER_STEP, "step_seconds", step_time, LENGTH, Better.LOWER),
+    ComparedFact(SAMPLES_PER_SECOND, "samples_per_second", rate, AMOUNT, Better.HIGHER),
+    ComparedFact("sync share", "sync_share", percent, AMOUNT, is_share=True),
+    ComparedFact("sent per step", "bytes_per_step", size, AMOUNT),
+    ComparedFact("training time", "training_seconds", _format_training_time, LENGTH),
+    ComparedFact("total time", "elapsed", duration, LENGTH),
 )
 """The figures in the order of the table."""
 FACTS_OF_SPEED = (TIME_PER_STEP, SAMPLES_PER_SECOND)
@@ -105,7 +119,7 @@ def read_results(compared: ComparedRun) -> dict[str, Any]:
     if not run.job:  # a script need not report these
         sync_seconds = sync_seconds or math.nan
         sent_bytes = sent_bytes or math.nan
-    evaluation = _last_test(compared)
+    evaluation = read_last_test(compared)
     has_steps = len(run.steps) > 0
     return {
         "steps": len(run.steps.by_rank(run.steps.ranks[0])) if has_steps else 0,
@@ -121,7 +135,8 @@ def read_results(compared: ComparedRun) -> dict[str, Any]:
     }
 
 
-def _last_test(compared: ComparedRun) -> EvaluationFigures | None:
+def read_last_test(compared: ComparedRun) -> EvaluationFigures | None:
+    """Return the last test of a run, if it was tested."""
     evaluations = compared.run.evaluations
     return evaluations[-1] if evaluations else None
 
@@ -136,6 +151,8 @@ class FactRow(NamedTuple):
     values: tuple[str, ...]
     differences: tuple[Difference | None, ...]
     """What each run is beside the first one; None where that says nothing."""
+    numbers: tuple[float, ...] = ()
+    """The values, for bars; none for a pair of bounds."""
 
 
 def list_facts(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
@@ -168,10 +185,12 @@ def _make_row(
         if fact.label in FACTS_OF_SPEED:
             differences.append(_differ_in_speed(fact, run, number, first))
         elif fact.key == "test_accuracy":
-            differences.append(_differ_in_accuracy(_last_test(run), _last_test(compared[0])))
+            differences.append(
+                _differ_in_accuracy(read_last_test(run), read_last_test(compared[0]))
+            )
         else:
             differences.append(_differ(fact, number, first))
-    return FactRow(fact.label, values, tuple(differences))
+    return FactRow(fact.label, values, tuple(differences), tuple(numbers))
 
 
 def _differ(fact: ComparedFact, value: float, first: float) -> Difference | None:
@@ -183,8 +202,8 @@ def _differ(fact: ComparedFact, value: float, first: float) -> Difference | None
         effect = Effect.UNCERTAIN
         if abs(change) >= CLEAR_CHANGE:
             effect = _judge(fact.better, change)
-    gain = change * fact.better.value
-    return Difference(format_change(change, is_points=fact.is_share), effect, gain)
+    text = format_change(change, fact.comparative, is_points=fact.is_share)
+    return Difference(text, effect)
 
 
 def _differ_in_speed(
@@ -194,9 +213,10 @@ def _differ_in_speed(
     change = _find_change(value, first)
     if run.against is None or not math.isfinite(change):
         return None
+    text = format_change(change, fact.comparative)
     # Steps of other batches: what the comparison finds is the time per sample.
     if run.is_per_sample and fact.label == TIME_PER_STEP:
-        return Difference(format_change(change), Effect.PLAIN)
+        return Difference(text, Effect.PLAIN)
     effect = Effect.UNCERTAIN if abs(change) >= LEAST_CHANGE else Effect.PLAIN
     if run.against.finding is not Finding.NOT_SHOWN and not run.doubt:
         is_faster = run.against.finding is Finding.FASTER
@@ -204,8 +224,7 @@ def _differ_in_speed(
         # Of a script's batches nobody knows, more samples may come with slower steps.
         if effect is not _judge(fact.better, change):
             effect = Effect.PLAIN
-    gain = 0.0 if effect is Effect.PLAIN else change * fact.better.value
-    return Difference(format_change(change), effect, gain)
+    return Difference(text, effect)
 
 
 def _differ_in_accuracy(
@@ -218,13 +237,18 @@ def _differ_in_accuracy(
     difference = test.accuracy - first_test.accuracy
     if not math.isfinite(difference):
         return None
-    text = format_change(difference, is_points=True)
-    if abs(difference) < LEAST_CHANGE:
-        return Difference(text, Effect.PLAIN)
-    variance = _accuracy_variance(test) + _accuracy_variance(first_test)
-    if abs(difference) < DEVIATIONS * math.sqrt(variance):
-        return Difference(text, Effect.UNCERTAIN, difference)
-    return Difference(text, _judge(Better.HIGHER, difference), difference)
+    effect = Effect.PLAIN
+    if abs(difference) >= LEAST_CHANGE:
+        is_sure = is_accuracy_different(test, first_test)
+        effect = _judge(Better.HIGHER, difference) if is_sure else Effect.UNCERTAIN
+    return Difference(format_change(difference, HEIGHT, is_points=True), effect)
+
+
+def is_accuracy_different(test: EvaluationFigures, other: EvaluationFigures) -> bool:
+    """Return True if test sets of these sizes show that two accuracies differ."""
+    variance = _accuracy_variance(test) + _accuracy_variance(other)
+    difference = abs(test.accuracy - other.accuracy)
+    return difference >= max(LEAST_CHANGE, DEVIATIONS * math.sqrt(variance))
 
 
 def _accuracy_variance(test: EvaluationFigures) -> float:
@@ -242,16 +266,32 @@ def _find_change(value: float, first: float) -> float:
     return value / first - 1 if first > 0 else math.nan
 
 
-def format_change(change: float, *, is_points: bool = False) -> str:
-    """Return a change by a share as a percentage with its sign, such as +12.5%, a large one as
-    3.5x; `is_points`: of a figure that is a percentage itself."""
+def format_change(change: float, comparative: Comparative, *, is_points: bool = False) -> str:
+    """Return a change by a share in words: "12.5% longer", a large one as "3.5x as long".
+
+    `is_points`: of a figure that is a percentage itself, as "1.2 points higher".
+    """
     if abs(change) < LEAST_CHANGE:
         return "the same"
     if change >= MANY_TIMES - 1 and not is_points:
-        ratio = 1 + change
-        return f"{ratio:,.1f}x" if ratio < 10 else f"{min(ratio, MOST_TIMES):,.0f}x"
+        ratio = min(1 + change, MOST_TIMES)
+        return f"{_format_times(ratio)} {comparative.as_much}"
     unit = " points" if is_points else "%"
-    return f"{100 * change:+,.1f}{unit}".replace("-", "\N{MINUS SIGN}")
+    word = comparative.more if change > 0 else comparative.less
+    return f"{100 * abs(change):,.1f}{unit} {word}"
+
+
+def format_change_bounds(low: float, high: float) -> str:
+    """Return two bounds of a change of a time in words: "12.5 to 14.0% longer"."""
+    if low < 0 < high:
+        return f"{format_change(low, LENGTH)} to {format_change(high, LENGTH)}"
+    word = LENGTH.more if low >= 0 else LENGTH.less
+    least, most = sorted((abs(low), abs(high)))
+    return f"{100 * least:,.1f} to {100 * most:,.1f}% {word}"
+
+
+def _format_times(ratio: float) -> str:
+    return f"{ratio:,.1f}x" if ratio < 10 else f"{ratio:,.0f}x"
 
 
 def _time_to_goal(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
@@ -259,7 +299,7 @@ def _time_to_goal(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
     goal = compared[0].goal
     if math.isnan(goal):
         return
-    fact = ComparedFact(f"time to {percent(goal)}", "", duration, Better.LOWER)
+    fact = ComparedFact(f"time to {percent(goal)}", "", duration, LENGTH, Better.LOWER)
     yield _make_row(fact, compared, [run.seconds_to_goal for run in compared])
 
 
@@ -276,8 +316,7 @@ def _differ_in_bounds(run: ComparedRun) -> Difference | None:
     if run.against is None or not math.isfinite(run.against.ratio.low) or run.is_per_sample:
         return None
     ratio = run.against.ratio
-    low_text = format_change(ratio.low - 1).removesuffix("%")
-    return Difference(f"{low_text} to {format_change(ratio.high - 1)}", Effect.PLAIN)
+    return Difference(format_change_bounds(ratio.low - 1, ratio.high - 1), Effect.PLAIN)
 
 
 def format_interval(low: float, high: float) -> str:

@@ -1,4 +1,4 @@
-"""What compared runs show, in plain words: which is better, by how much, and if that is certain."""
+"""What compared runs show, in a sentence: which one to take, why, and how certain that is."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple
 from remote.format import UNKNOWN, count, duration, figure, percent, step_time
 from remote.metrics import doubt as doubting
 from remote.metrics.compare import ComparedRun
-from remote.metrics.run import RunFigures
+from remote.metrics.run import EvaluationFigures, RunFigures
 from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import Verdict
 from remote.statistics.comparison import Finding
-from tui.compare.facts import read_results
+from tui.compare.facts import is_accuracy_different, read_last_test, read_results
 from tui.compare.verdict_text import format_bounds, format_ratio
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.widgets.verdict_strip import Severity
@@ -50,18 +50,31 @@ class Headline(NamedTuple):
     basis: str = ""
     """The statistics that the verdict rests on."""
     best: int = 0
-    """The place of the run that is best; the last one if none is."""
-    praise: str = ""
-    """Why that one: "the better run"; "" if none is best."""
+    """The place of the run to take; the last one if it may be any."""
 
 
-class Finish(NamedTuple):
-    """A clause of the verdict, and whose victory it is: None for nobody's."""
+class Advantage(NamedTuple):
+    """What one of the runs does better than the others."""
 
+    winner: int
     text: str
-    winner: int | None = None
-    brief: str = ""
-    """The text behind another clause, which has named the runs; "" if it is the same."""
+    """What the winner is: "1.6x faster per step"."""
+    is_certain: bool
+    """Whether statistics show it. What was measured only once is probable."""
+
+    @property
+    def claim(self) -> str:
+        """Return it with how certain it is."""
+        return f"{'certainly' if self.is_certain else 'probably'} {self.text}"
+
+
+class Tie(NamedTuple):
+    """Something in which no run is known to be better."""
+
+    sentence: str
+    """It alone: "Take either: B is as fast as A"."""
+    clause: str
+    """It behind what a run does better: "as fast per step"."""
 
 
 def shorten_name(name: str) -> str:
@@ -80,40 +93,63 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
         title = _judge_spoiled(compared, titles, sound_places)
         best_sound = sound_places[0] if sound_places else len(compared) - 1
         warnings, notes = _list_remarks(compared, sound_places[0] if sound_places else None)
-        praise = "the better run" if sound_places else ""
-        return Headline(Severity.WARN, title, warnings, notes, "", best_sound, praise)
-    finishes = [_compare_speed(compared, titles, sound_places)]
-    goal_finish = _compare_goal(compared, titles, sound_places)
-    if goal_finish.text:
-        finishes.append(goal_finish)
-    elif len(compared) == 2 and compared[1].loss_difference < SAME_LOSS:
-        finishes.append(Finish("with the same loss at every step"))
-    # What is certain comes first.
-    finishes.sort(key=lambda finish: finish.winner is None)
-    winners = {finish.winner for finish in finishes if finish.winner is not None}
-    title = _join(finishes, has_conflict=len(winners) > 1)
-    best = finishes[0].winner
+        return Headline(Severity.WARN, title, warnings, notes, "", best_sound)
+    # How well a run learns counts more than how fast it makes steps.
+    findings = [
+        _compare_accuracy(compared, sound_places),
+        _compare_goal(compared, sound_places),
+        _compare_speed(compared, titles, sound_places),
+    ]
+    advantages = [finding for finding in findings if isinstance(finding, Advantage)]
+    ties = [finding for finding in findings if isinstance(finding, Tie)]
+    best = advantages[0].winner if advantages else None
     warnings, notes = _list_remarks(compared, best)
-    if warnings:
-        severity = Severity.WARN
-    else:
-        severity = Severity.GOOD if len(winners) == 1 else Severity.NEUTRAL
     # Several runs have no room for the statistics of each.
     basis = format_bounds(compared[1]) if len(compared) == 2 else ""
     if best is None:
+        title = _join_ties(ties, has_same_loss=_have_same_loss(compared))
+        severity = Severity.WARN if warnings else Severity.NEUTRAL
         return Headline(severity, title, warnings, notes, basis, len(compared) - 1)
-    praise = "which is faster per step" if len(winners) > 1 else "the better run"
-    return Headline(severity, title, warnings, notes, basis, best, praise)
+    reasons = [advantage for advantage in advantages if advantage.winner == best]
+    counter_reasons = [advantage for advantage in advantages if advantage.winner != best]
+    claims = _join_reasons(reasons, counter_reasons)
+    flaw_text = _describe_overfitted_winner(compared[best].run)
+    clauses = [f"Take {titles[best]}: {claims}{flaw_text}", *(tie.clause for tie in ties)]
+    title = "; ".join(filter(None, clauses))
+    severity = Severity.NEUTRAL
+    if warnings:
+        severity = Severity.WARN
+    elif not counter_reasons and any(reason.is_certain for reason in reasons):
+        severity = Severity.GOOD
+    return Headline(severity, title, warnings, notes, basis, best)
 
 
-def _join(finishes: Sequence[Finish], *, has_conflict: bool) -> str:
-    first, *others = finishes
-    text = first.text
-    for finish in others:
-        conjunction = "; but " if has_conflict else "; "
-        is_own_clause = finish.winner is not None or finish.brief
-        text += f"{conjunction if is_own_clause else ', '}{finish.brief or finish.text}"
+def _join_reasons(reasons: Sequence[Advantage], counter_reasons: Sequence[Advantage]) -> str:
+    # What is certain comes first.
+    reasons = sorted(reasons, key=lambda reason: not reason.is_certain)
+    text = f"it is {' and '.join(reason.claim for reason in reasons)}"
+    for counter_reason in counter_reasons:
+        text += f", although {RUN_LETTERS[counter_reason.winner]} is {counter_reason.claim}"
     return text
+
+
+def _join_ties(ties: Sequence[Tie], *, has_same_loss: bool) -> str:
+    sentences = [tie.sentence for tie in reversed(ties) if tie.sentence]
+    if has_same_loss:
+        sentences.append("the loss is the same at every step")
+    return "; ".join(sentences)
+
+
+def _have_same_loss(compared: Sequence[ComparedRun]) -> bool:
+    return len(compared) == 2 and compared[1].loss_difference < SAME_LOSS
+
+
+def _describe_overfitted_winner(run: RunFigures) -> str:
+    for flaw in run.flaws:
+        if flaw.kind is FlawKind.OVERFITTED:
+            since = f" after epoch {flaw.epoch}" if flaw.epoch else ""
+            return f", though it overfitted{since}"
+    return ""
 
 
 # What spoils a comparison -------------------------------------------------------------------------
@@ -138,7 +174,7 @@ def _judge_spoiled(
     reason_text = ", ".join(reasons)
     if not sound_places:
         return f"No run is usable: {reason_text}"
-    return f"{titles[sound_places[0]]} is the better run: {reason_text}"
+    return f"Take {titles[sound_places[0]]}: {reason_text}"
 
 
 def _list_remarks(
@@ -193,27 +229,34 @@ def _list_better_tests(compared: Sequence[ComparedRun], place: int) -> list[str]
 
 def _compare_speed(
     compared: Sequence[ComparedRun], titles: Sequence[str], places: Sequence[int]
-) -> Finish:
+) -> Advantage | Tie:
     """Return which of the runs at these places is fastest."""
     if len(compared) == 2:
         return _compare_two(compared, titles)
+    first_letter = RUN_LETTERS[0]
     certain = [place for place in places if place and _is_found(compared[place])]
     faster = [place for place in certain if _ratio(compared[place]) < 1]
     if faster:
         fastest = min(faster, key=lambda place: _ratio(compared[place]))
-        gain = _describe_gain(1 / _ratio(compared[fastest]))
-        unit = _unit(compared[fastest])
-        fastest_text = f"{titles[fastest]} is the fastest of {len(compared)} runs"
-        return Finish(f"{fastest_text}: {gain} per {unit} than {titles[0]}", fastest)
+        gain = f"{_describe_gain(1 / _ratio(compared[fastest]))} than {first_letter}"
+        return _name_fastest(compared, fastest, gain, _unit(compared[fastest]))
     others = [place for place in places if place]
     if others and certain == others and 0 in places:
         second = min(others, key=lambda place: _ratio(compared[place]))
-        gain = f"{_describe_gain(_ratio(compared[second]))} than {titles[second]}"
-        return Finish(f"{titles[0]} is the fastest of {len(compared)} runs per step: {gain}", 0)
-    return Finish(f"No run is surely faster per step than {titles[0]}")
+        gain = f"{_describe_gain(_ratio(compared[second]))} than {RUN_LETTERS[second]}"
+        return _name_fastest(compared, 0, gain, "step")
+    return Tie(
+        f"No run is certainly faster per step than {titles[0]}",
+        f"no run is certainly faster per step than {first_letter}",
+    )
 
 
-def _compare_two(compared: Sequence[ComparedRun], titles: Sequence[str]) -> Finish:
+def _name_fastest(compared: Sequence[ComparedRun], place: int, gain: str, unit: str) -> Advantage:
+    text = f"the fastest of {count(len(compared), 'run')} per {unit} ({gain})"
+    return Advantage(place, text, is_certain=True)
+
+
+def _compare_two(compared: Sequence[ComparedRun], titles: Sequence[str]) -> Advantage | Tie:
     other = compared[1]
     first_title, title = titles
     both = f"{first_title} and {title}"
@@ -222,29 +265,30 @@ def _compare_two(compared: Sequence[ComparedRun], titles: Sequence[str]) -> Fini
             letter for letter, run in zip(RUN_LETTERS, compared, strict=False) if not run.steps
         ]
         made = f": {' and '.join(stuck)} made no steps" if stuck else ""
-        return Finish(f"{both} cannot be compared by their time per step{made}")
+        return Tie(f"{both} cannot be compared by their time per step{made}", "")
     if other.is_repetition:
-        change = format_ratio(_ratio(other))
-        chance = f"the difference of {change} per step is chance"
-        return Finish(f"{title} repeats {first_title}: {chance}")
+        chance = f"the difference of {format_ratio(_ratio(other))} per step is chance"
+        return Tie(f"Take either: {title} repeats {first_title}, {chance}", chance)
     if other.doubt:
-        return Finish(f"The times of {both} do not show what more nodes bring")
+        doubt_text = "do not show what more nodes bring"
+        return Tie(f"The times of {both} {doubt_text}", f"the times per step {doubt_text}")
     if not math.isfinite(other.against.ratio.low):
-        return Finish(f"{both} made too few steps to compare their times")
+        return Tie(f"{both} made too few steps to compare their times", "")
     unit = _unit(other)
     if _is_found(other):
         ratio = _ratio(other)
         winner = 1 if ratio < 1 else 0
         gain = _describe_gain(max(ratio, 1 / ratio))
-        text = f"{titles[winner]} is {gain} per {unit} than {titles[1 - winner]}"
-        return Finish(text + _describe_times(compared, winner), winner)
+        text = f"{gain} per {unit}{_describe_times(compared, winner)}"
+        return Advantage(winner, text, is_certain=True)
     low = other.against.ratio.low
     high = other.against.ratio.high
-    change = f"{format_ratio(_ratio(other))} per {unit}, not significant"
+    change = f"{format_ratio(_ratio(other))} per {unit}"
     if low > 1 / ALIKE and high < ALIKE:
-        return Finish(f"{title} is as fast as {first_title} ({change})", brief="as fast per step")
-    uncertain = f"no certain difference per {unit}"
-    return Finish(f"{both}: {uncertain} ({change})", brief=uncertain)
+        sentence = f"Take either: {title} is as fast as {first_title} ({change}, not certain)"
+        return Tie(sentence, f"both are as fast per {unit}")
+    uncertain = f"no difference per {unit} is certain"
+    return Tie(f"Take either: of {both}, {uncertain} ({change})", uncertain)
 
 
 def _describe_gain(ratio: float) -> str:
@@ -260,7 +304,7 @@ def _describe_times(compared: Sequence[ComparedRun], winner: int) -> str:
     times = step_time(step_seconds[winner]), step_time(step_seconds[1 - winner])
     if UNKNOWN in times or times[0] == times[1]:
         return ""
-    return f" ({times[0]} instead of {times[1]})"
+    return f" ({times[0]}, {RUN_LETTERS[1 - winner]} {times[1]})"
 
 
 def _is_found(run: ComparedRun) -> bool:
@@ -281,25 +325,44 @@ def _unit(run: ComparedRun) -> str:
 # How well they learn ------------------------------------------------------------------------------
 
 
-def _compare_goal(
-    compared: Sequence[ComparedRun], titles: Sequence[str], places: Sequence[int]
-) -> Finish:
+def _compare_accuracy(compared: Sequence[ComparedRun], places: Sequence[int]) -> Advantage | None:
+    """Return which run is more accurate than each of the others, if their tests show one."""
+    tests = dict[int, EvaluationFigures]()
+    for place in places:
+        last_test = read_last_test(compared[place])
+        if last_test is None or not math.isfinite(last_test.accuracy):
+            return None
+        tests[place] = last_test
+    best, second, *_ = sorted(tests, key=lambda place: -tests[place].accuracy)
+    is_certain = is_accuracy_different(tests[best], tests[second])
+    if not is_certain or not _have_same_data(compared):
+        return None
+    numbers = f"{percent(tests[best].accuracy, 1)}, {RUN_LETTERS[second]} "
+    numbers += percent(tests[second].accuracy, 1)
+    if len(places) == 2:
+        return Advantage(best, f"more accurate ({numbers})", is_certain)
+    return Advantage(best, f"the most accurate of {len(places)} ({numbers})", is_certain)
+
+
+def _have_same_data(compared: Sequence[ComparedRun]) -> bool:
+    """Return False if the runs are known to have learned from other data sets."""
+    return len({run.run.job.dataset for run in compared if run.run.job}) < 2
+
+
+def _compare_goal(compared: Sequence[ComparedRun], places: Sequence[int]) -> Advantage | Tie | None:
     """Return which run reached first an accuracy that all have reached."""
     times = {place: compared[place].seconds_to_goal for place in places}
-    known = {place: seconds for place, seconds in times.items() if math.isfinite(seconds)}
-    if len(known) < len(times) or len(times) < 2:
-        return Finish("")
-    first, second, *_ = sorted(known, key=known.__getitem__)
+    are_known = all(math.isfinite(seconds) for seconds in times.values())
+    if not are_known or len(times) < 2 or not _have_same_data(compared):
+        return None
+    first, second, *_ = sorted(times, key=times.__getitem__)
     goal = percent(compared[first].goal)
-    first_text = duration(known[first])
-    second_text = duration(known[second])
-    is_sooner = known[second] > SOONER * known[first] and first_text != second_text
+    first_text = duration(times[first])
+    second_text = duration(times[second])
+    is_sooner = times[second] > SOONER * times[first] and first_text != second_text
     if not is_sooner:
-        return Finish(f"both reach {goal} in {first_text}" if len(times) == 2 else "")
-    if len(times) == 2:
-        own_text = f"reaches {goal} in {first_text}"
-        text = f"{titles[first]} {own_text}, {titles[second]} in {second_text}"
-        brief = f"{RUN_LETTERS[first]} {own_text}, {RUN_LETTERS[second]} in {second_text}"
-        return Finish(text, first, brief)
-    text = f"reaches {goal} first of {count(len(times), 'run')}, in {first_text}"
-    return Finish(f"{titles[first]} {text}", first, f"{RUN_LETTERS[first]} {text}")
+        return Tie(f"both reach {goal} in {first_text}", "") if len(times) == 2 else None
+    # Tests of one run each: the next one may come to the accuracy an epoch sooner or later.
+    order = "sooner" if len(times) == 2 else f"the first of {len(times)}"
+    text = f"{order} at {goal} test accuracy ({first_text}, {RUN_LETTERS[second]} {second_text})"
+    return Advantage(first, text, is_certain=False)

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import OptionList, Static
 
-from remote.format import UNKNOWN, age, percent
+from remote.format import UNKNOWN, ago, percent
 from remote.record import index
 from remote.record.alike import SimilarRun, find_similar
 from remote.sanitise import plain
@@ -70,7 +70,7 @@ def _format_runs(runs: list[SimilarRun], width: int) -> list[str]:
     now = time.time()
     for run, differences in runs:
         accuracy = UNKNOWN if run.accuracy is None else percent(run.accuracy, 1)
-        run_age = age(max(0.0, now - run.started)) if run.started else UNKNOWN
+        run_age = ago(max(0.0, now - run.started)) if run.started else UNKNOWN
         settings = format_differences(differences) or "the same settings"
         rows.append((plain(run.label or run.name), run_age, accuracy, plain(settings)))
     return [shorten_setting(line, width) for line in align_lines(rows)]

@@ -9,13 +9,13 @@ from typing import ClassVar
 from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, VerticalScroll
+from textual.containers import Container, Horizontal, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from remote.format import listed
+from remote.format import listed, percent
 from remote.metrics.compare import ComparedRun, compare_runs
 from remote.metrics.run import read_figures
 from remote.plan.plan import PlanError
@@ -26,7 +26,15 @@ from remote.record.read import load_plan
 from remote.sanitise import plain
 from tui.charts.chart import Chart
 from tui.charts.chart_view import USUAL_SMOOTHING
-from tui.charts.overlay import LOSS, MEASURES, TEST_ACCURACY
+from tui.charts.overlay import (
+    LOSS,
+    MEASURES,
+    TEST_ACCURACY,
+    TRAINING_ACCURACY,
+    CompareMeasure,
+    MarkedCurves,
+    mark_goal,
+)
 from tui.charts.plot_frame import PlotOptions
 from tui.compare.fact_table import describe_common_work, describe_signs, draw_fact_table
 from tui.compare.headline import Headline, make_headline
@@ -42,12 +50,15 @@ from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
 
 WARN = "$text-warning"
+BAR_CAPTION = "bars: from 0 to the largest value of the row"
 LINES_PER_WARNING = 8
 """The verdict has a warning for so many lines of the screen, at most."""
 ROOMY = 30
 """Lines from which on the verdict has its statistics."""
-MARGIN_WIDTH = 3
-"""Cells of a line that the padding and the scrollbar take."""
+TWO_CHARTS = 120
+"""Columns from which on there is a second chart beside the first one."""
+MARGIN_WIDTH = 4
+"""Cells of a line that the padding and the scrollbar take, with one between it and the table."""
 OVER_STEPS = PlotOptions("step", named=True)
 OVER_TIME = PlotOptions("time since the first step", clock=True, named=True)
 
@@ -56,15 +67,19 @@ class CompareScreen(Screen[None]):
     """Two to eight recorded runs, compared with the first one. It reads them itself."""
 
     CSS = """
-    CompareScreen #charts, CompareScreen #facts {
+    CompareScreen .chart, CompareScreen #facts {
         border-top: solid $ink-rule; border-title-color: $text-muted;
     }
     CompareScreen #charts { height: 1fr; min-height: 7; }
+    CompareScreen .chart { width: 1fr; height: 1fr; }
+    CompareScreen #second { display: none; margin: 0 0 0 1; }
+    CompareScreen.-wide #second { display: block; }
     CompareScreen #facts {
         height: auto; max-height: 45%; padding: 0 1; scrollbar-size-vertical: 1;
     }
     CompareScreen #facts:focus { border-top: solid $primary; }
     """
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (TWO_CHARTS, "-wide")]  # noqa: RUF012
     place = KeyPlace.COMPARE
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
@@ -80,8 +95,10 @@ class CompareScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield VerdictStrip()
-        with Container(id="charts"):
-            yield Chart(OVER_TIME)
+        with Horizontal(id="charts"):
+            for name in ("first", "second"):
+                with Container(id=name, classes="chart"):
+                    yield Chart(OVER_TIME)
         with VerticalScroll(id="facts"):
             yield Static(id="table", markup=False)
         yield KeyFooter()
@@ -102,8 +119,7 @@ class CompareScreen(Screen[None]):
     def _show_runs(self, compared: Sequence[ComparedRun]) -> None:
         self._compared = compared
         self._headline = make_headline(compared, self._names)
-        # A single test would be a point, and no curve.
-        if all(len(run.run.evaluations) > 1 for run in compared):
+        if self._are_tested:
             self._measure = TEST_ACCURACY
         self._draw()
         self.refresh_bindings()
@@ -120,25 +136,60 @@ class CompareScreen(Screen[None]):
     # Drawing
 
     def _draw(self) -> None:
-        self.query_one("#charts").border_title = self._chart_title(is_log=False)
+        self._draw_chart("first", self._measure)
+        self._draw_chart("second", self._second_measure)
         if not self._compared:
             return
-        runs = [compared.run for compared in self._compared]
-        curves = self._measure.curves(runs, clock=self._by_time, smoothed=True)
-        is_log = self._measure.is_log(curves) if self._log_y is None else self._log_y
-        options = structs.replace(OVER_TIME if self._by_time else OVER_STEPS, log_y=is_log)
-        self.query_one(Chart).draw(curves, options=options)
-        self.query_one("#charts").border_title = self._chart_title(is_log)
         self._draw_verdict()
         room = self.size.width - MARGIN_WIDTH
         inks = inks_of(self.app.current_theme)
         table = draw_fact_table(self._compared, self._names, room, inks)
         self.query_one("#table", Static).update(table)
+        self.query_one("#facts").border_title = Content(f" {plain(self._table_title(room))} ")
+
+    def _draw_chart(self, name: str, measure: CompareMeasure) -> None:
+        """Draw the curves of a measure in the chart of this name."""
+        pane = self.query_one(f"#{name}")
+        runs = [compared.run for compared in self._compared]
+        curves = measure.curves(runs, clock=self._by_time, smoothed=True)
+        is_log = measure.is_log(curves)
+        if name == "first" and self._log_y is not None:
+            is_log = self._log_y
+        title = self._chart_title(measure, is_log)
+        pane.border_title = f" {title} "
+        if not self._compared:
+            return
+        marked = MarkedCurves(curves)
+        goal = self._compared[0].goal
+        if measure is TEST_ACCURACY:
+            marked = mark_goal(curves, goal, clock=self._by_time)
+        if marked.labels:
+            pane.border_title = f" {title}  {palette.sign('test')} reaches {percent(goal)} "
+        options = structs.replace(
+            OVER_TIME if self._by_time else OVER_STEPS, log_y=is_log, point_labels=marked.labels
+        )
+        pane.query_one(Chart).draw(marked.curves, options=options)
+
+    @property
+    def _second_measure(self) -> CompareMeasure:
+        """Return what says most beside the first chart: the loss, or else the accuracy."""
+        if self._measure is not LOSS:
+            return LOSS
+        return TEST_ACCURACY if self._are_tested else TRAINING_ACCURACY
+
+    @property
+    def _are_tested(self) -> bool:
+        """Return True if all runs have curves of tests: a single test would be a point."""
+        return all(len(run.run.evaluations) > 1 for run in self._compared)
+
+    def _table_title(self, room: int) -> str:
+        """Return what the signs and bars of the table mean, and what all runs do."""
         caption = describe_signs()
         common_work = describe_common_work(self._compared)
-        if common_work and len(common_work) + len(caption) < room - 10:
-            caption += f"   all: {common_work}"
-        self.query_one("#facts").border_title = Content(f" {plain(caption)} ")
+        for part in (BAR_CAPTION, f"all: {common_work}" if common_work else ""):
+            if part and len(part) + len(caption) < room - 10:
+                caption += f"   {part}"
+        return caption
 
     def _draw_verdict(self) -> None:
         if not self._headline:
@@ -163,10 +214,9 @@ class CompareScreen(Screen[None]):
         """Return what helps next."""
         best = self._best_place()
         letter = RUN_LETTERS[best]
-        praise = f", {self._headline.praise}" if self._headline and self._headline.praise else ""
         texts = {
             "open-best": f"open {letter}",
-            "copy-run-command": f"copy the command of {letter}{praise}",
+            "copy-run-command": f"copy the command of {letter}",
             "pin": "pin A as the baseline",
         }
         calls = {"open-best": "open", "copy-run-command": "copy_command", "pin": "pin"}
@@ -185,12 +235,12 @@ class CompareScreen(Screen[None]):
         lettered_names = map(" ".join, zip(RUN_LETTERS, self._names, strict=False))
         return f"compare {listed(list(lettered_names), len(self._names))}"
 
-    def _chart_title(self, is_log: bool) -> str:
+    def _chart_title(self, measure: CompareMeasure, is_log: bool) -> str:
         along = "wall time" if self._by_time else "step"
         notes = "  log" if is_log else ""
-        if self._measure.is_noisy:
+        if measure.is_noisy:
             notes += f"  ema {USUAL_SMOOTHING:g}".replace("0.", ".")
-        return f" {self._measure.title} by {along}{notes} "
+        return f"{measure.title} by {along}{notes}"
 
     # Keys
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from remote.format import count, number
 from remote.metrics.compare import ComparedRun, RunNoise
 from remote.statistics.comparison import Finding
+from tui.compare.facts import LENGTH, format_change, format_change_bounds
 from tui.kit.palette import RUN_LETTERS
 
 MIN_FREEDOM = 4
@@ -61,9 +62,10 @@ def format_bounds(compared: ComparedRun) -> str:
     certainty = "not certain" if against.finding is Finding.NOT_SHOWN else "certain"
     bounds = ""
     if ratio.high < MAX_CERTAIN_RATIO:
-        bounds = f": between {format_ratio(ratio.low)} and {format_ratio(ratio.high)}"
+        bounds = f": {format_change_bounds(ratio.low - 1, ratio.high - 1)}"
     runs_text = "" if compared.noise.freedom else " (one run each)"
-    return f"time per {unit}: {format_ratio(ratio.value)}, {certainty}{bounds}{runs_text}"
+    change = format_change(ratio.value - 1, LENGTH)
+    return f"time per {unit} of B: {change}, {certainty}{bounds}{runs_text}"
 
 
 def format_ratio(ratio: float) -> str:

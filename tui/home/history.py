@@ -93,6 +93,8 @@ class RunDetails:
     """The run that is pinned, else the other run that is most like it."""
     answer: Sequence[str] = ()
     """What came out of a study, a line each."""
+    output: Sequence[str] = ()
+    """The last lines that the rank printed because of which the run failed."""
 
 
 @dataclass
@@ -208,7 +210,8 @@ class History:
         similar_runs = [] if run.problem else find_similar(run, candidates)
         pinned_runs = [similar for similar in similar_runs if similar.run.pinned]
         reference = next(iter(pinned_runs or similar_runs), None)
-        return RunDetails(course, saved_step(folder), reference)
+        output = read.read_failed_output(folder)
+        return RunDetails(course, saved_step(folder), reference, output=output)
 
     def read_answer(self, progress: StudyProgress) -> RunDetails:
         """Return what came out of a study so far."""

@@ -15,6 +15,7 @@ from remote.record.alike import SimilarRun
 from remote.record.entry import Entry
 from remote.record.figures import add_newer_steps
 from remote.record.loss_course import LossCourse, LossPoint
+from remote.run.output.last_words import find_raising_line, last_words
 from remote.sanitise import plain
 from tui.home.history import History, RunDetails
 from tui.home.list_text import GetKey
@@ -32,6 +33,8 @@ if TYPE_CHECKING:  # numpy takes a while to load, and a low screen has no room f
 LOG_SPAN = 30.0
 """The largest loss over the least from which on the axis is logarithmic: 1.5 decades."""
 
+OUTPUT_LINES = 6
+"""Lines that are shown of what a failed rank printed last."""
 MOST_DIFFERENCES = 4
 """Settings in which the run differs from another one that are listed."""
 
@@ -48,6 +51,9 @@ class RunPreview(Container):
     RunPreview Horizontal { height: 1fr; }
     RunPreview VerticalScroll { width: 1fr; scrollbar-size-vertical: 1; }
     RunPreview #facts { height: auto; }
+    RunPreview #output {
+        height: auto; text-wrap: nowrap; text-overflow: ellipsis; padding: 0 0 1 0;
+    }
     RunPreview #curve { width: 1fr; display: none; padding: 0 0 0 2; }
     RunPreview.-curve #curve { display: block; }
     """
@@ -70,6 +76,7 @@ class RunPreview(Container):
         yield VerdictStrip()
         with Horizontal():
             with VerticalScroll(can_focus=False):
+                yield Static(id="output", markup=False)
                 yield Static(id="facts", markup=False)
             yield Container(id="curve")
 
@@ -114,6 +121,9 @@ class RunPreview(Container):
         self.border_title = f" {plain(item.title)} " if item else ""
         lines = list(_describe(item, details)) if item else []
         self.query_one("#facts", Static).update(Content("\n").join(lines))
+        output = self.query_one("#output", Static)
+        output.update(Content("\n").join(_describe_output(details.output)))
+        output.display = bool(details.output)
         self._show_verdict(item)
         has_curve = len(details.course.training) > 1
         self.set_class(has_curve, "-curve")
@@ -181,6 +191,17 @@ def _describe(item: RunItem, details: RunDetails) -> Iterator[Content]:
         yield Content(plain(f"notes: {run.step_notes}"))
     if details.reference:
         yield from _describe_differences(details.reference)
+
+
+def _describe_output(output: Sequence[str]) -> Iterator[Content]:
+    """Yield where a failed rank raised its exception, if it did, and what it printed last."""
+    raising_line = find_raising_line(output)
+    if raising_line:
+        yield Content.assemble(("raised at ", MUTED), plain(raising_line))
+    else:
+        yield Content.styled("last output of the rank that failed", MUTED)
+    for line in last_words(output, OUTPUT_LINES):
+        yield Content.styled(plain(line), MUTED if raising_line else "")
 
 
 def _describe_figures(run: Entry, steps: int) -> Content:

@@ -43,7 +43,7 @@ class RunOrder(NamedTuple):
 
 
 ORDERS = {
-    "newest first": RunOrder("run", True, "age"),
+    "newest first": RunOrder("run", True, "started"),
     **{
         f"by {screen_title(figure)}": RunOrder(
             figure.field, bool(figure.largest_first), screen_title(figure)
@@ -105,13 +105,13 @@ class RunItem:
 
     def needs_care(self, now: float) -> bool:
         """Return True if a person should look at the run: it stalls, is slow, or has ended today in
-        another way than it should. `now` is a Unix time."""
+        another way than it should, or with a flaw. `now` is a Unix time."""
         if self.trouble:
             return True
         run = self.entry
         if run is None or now - run.ended > DAY:
             return False
-        return run.outcome in (FAILED, REFUSED, LOST, FlawKind.DIVERGED)
+        return run.outcome in (FAILED, REFUSED, LOST, *FlawKind)
 
 
 class RowSelection(NamedTuple):

@@ -11,7 +11,7 @@ from string import ascii_uppercase
 from msgspec import structs
 from textual.screen import Screen
 
-from remote.format import UNKNOWN, age, count, duration, or_unknown, percent
+from remote.format import UNKNOWN, ago, count, duration, or_unknown, percent
 from remote.record.entry import RUNNING, Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
 from remote.sanitise import plain
@@ -22,7 +22,7 @@ from tui.home.run_list import RunItem, RunOrder, screen_title
 from tui.kit import palette
 from tui.kit.background import RepeatedTask
 from tui.kit.widgets.choices import ChoiceTable
-from tui.kit.widgets.phase import PHASE_STYLES, phase_cell
+from tui.kit.widgets.phase import PHASE_STYLES, PhaseLook, phase_look
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow, fit_column
 
 CURVE_WIDTH = 10
@@ -38,7 +38,7 @@ BAR_WIDTH = 5
 NEEDY_SIGN = "!"
 """Stands before the rows that need a person, as the key that goes to them."""
 SCREEN_FIGURES = [figure for figure in FIGURES_WITH_COLUMN if figure.field != "started"]
-"""Of the start, the screen shows the age."""
+"""Of the start, the screen shows how long ago it was."""
 
 
 def _text(title: str, most: int) -> TableColumn:
@@ -60,7 +60,7 @@ COLUMNS = (
     _text("name", 40),
     _text("job", 34),
     TableColumn("ranks", 6),
-    TableColumn("age", 6),
+    TableColumn("started", 9),
     TableColumn("duration", 9),
     *map(_make_figure_column, SCREEN_FIGURES),
     _text(CURVE, CURVE_WIDTH + 2),
@@ -72,7 +72,7 @@ COLUMNS = (
 IMPORTANCE = (
     "state",
     "name",
-    "age",
+    "started",
     "progress",
     "loss",
     "test acc",
@@ -220,8 +220,8 @@ def _fit_text_column(column: TableColumn, cells: Sequence[TableCell]) -> TableCo
 
 def _mark_order(column: TableColumn, order: RunOrder) -> TableColumn:
     """Return the column with a sign that the list is sorted by it."""
-    # The newest has the least age.
-    falls = order.largest_first is not (order.title == "age")
+    # The newest run has started the shortest time ago.
+    falls = order.largest_first is not (order.title == "started")
     title = f"{column.title} {palette.sign('falling' if falls else 'rising')}"
     return structs.replace(column, title=title, width=max(column.width, len(title) + 1))
 
@@ -241,7 +241,7 @@ def make_rows(
 
     `names` are the short names of runs, `courses` their losses, as far as known. Those that are
     `marked` have the letters that a comparison gives them, those that are `needy` a sign of it.
-    Ages are those at the Unix time `now`.
+    Times ago are those at the Unix time `now`.
     """
     rows = list[TableRow]()
     # In the order in which `Keeping.action_compare` hands the runs over.
@@ -253,9 +253,10 @@ def make_rows(
         texts[" "] = first_sign + _make_signs(item)
         cells = {title: TableCell(plain(text)) for title, text in texts.items()}
         cells[CURVE] = TableCell(_draw_cell_curve(courses.get(item.name, ())), "table--dim")
-        cells["state"] = describe_state(item)
+        look = describe_state(item)
+        cells["state"] = look.cell
         if is_needy:
-            cells[" "] = structs.replace(cells[" "], style=cells["state"].style)
+            cells[" "] = structs.replace(cells[" "], style=look.style)
         cells["progress"] = _describe_progress(item)
         rows.append(tuple(cells.get(column.title, TableCell("")) for column in COLUMNS))
     return rows
@@ -273,7 +274,7 @@ def _make_signs(item: RunItem) -> str:
 def _make_texts(item: RunItem, name: str, now: float) -> dict[str, str]:
     """Return the texts of a row, by the titles of their columns."""
     if item.study:
-        return _describe_study(item.study) | {"age": _describe_age(item.started, now)}
+        return _describe_study(item.study) | {"started": _describe_start(item.started, now)}
     if item.entry:
         return _describe_recorded(item, item.entry, name, now)
     answer = item.answer
@@ -292,13 +293,13 @@ def _describe_recorded(item: RunItem, run: Entry, name: str, now: float) -> dict
     indent = "  " if item.is_part else ""
     texts["name"] = indent + (run.label or name)
     texts["job"] = run.trial if item.is_part else name_job(run)
-    texts["age"] = _describe_age(run.started, now)
+    texts["started"] = _describe_start(run.started, now)
     texts["duration"] = UNKNOWN if run.elapsed is None else duration(run.elapsed)
     return texts
 
 
-def _describe_age(started: float | None, now: float) -> str:
-    return age(max(0.0, now - started)) if started else UNKNOWN
+def _describe_start(started: float | None, now: float) -> str:
+    return ago(max(0.0, now - started)) if started else UNKNOWN
 
 
 def name_job(run: Entry) -> str:
@@ -320,17 +321,17 @@ def _describe_study(progress: StudyProgress) -> dict[str, str]:
     }
 
 
-def describe_state(item: RunItem) -> TableCell:
+def describe_state(item: RunItem) -> PhaseLook:
     """Return what becomes of a run or study, as a sign and a word."""
     if item.study:
-        return phase_cell(_study_state(item.study))
+        return phase_look(_study_state(item.study))
     if item.answer:
         # The word comes from a host, which may run another version.
         word = item.answer.state if item.answer.state in PHASE_STYLES else RUNNING
     else:
         assert item.entry
         word = item.entry.state
-    return phase_cell(word)
+    return phase_look(word)
 
 
 def _describe_progress(item: RunItem) -> TableCell:

@@ -23,19 +23,23 @@ from tui.home.listing import shorten_names
 from tui.home.preview import RunPreview
 from tui.home.run_list import ORDERS, RowSelection, RunItem, select_items
 from tui.home.run_table import LossCurves, RunTable, make_rows
-from tui.home.verdict_text import judge_item, list_next_keys
+from tui.home.verdict_text import describe_needs, judge_item, list_next_keys, sort_by_urgency
 from tui.kit.actions import KeyPlace
 from tui.kit.background import RepeatedTask
 from tui.kit.bindings import bindings, key_of
 from tui.kit.messages import NewRun, OpenRun, OpenStudy
 from tui.kit.run_session import LiveScreen
 from tui.kit.widgets.keys import KeyFooter
-from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
+from tui.kit.widgets.verdict_strip import FRAME_WIDTH, NextKey, Severity, VerdictStrip
 
 LOOK_EVERY = 2.0
 """Seconds between two looks at what is recorded here, at least."""
 AGES_EVERY = 20.0
 """Seconds after which the ages of the runs are drawn anew."""
+ROOMY = 30
+"""Lines from which on the verdict says more of the other runs."""
+MAX_OTHERS = 3
+"""Runs that it names then besides the first one."""
 ASK_EVERY = 10.0
 """Seconds between the answer of the hosts and the next question, at least."""
 NEED_RUNS = frozenset(
@@ -233,16 +237,18 @@ class HomeScreen(LiveScreen, Keeping):
             preview.show(item, self._listed.runs, has_verdict=item not in needy)
 
     def _find_needy(self) -> list[RunItem]:
-        """Return the rows that need a person, but for those that were looked at since."""
+        """Return the rows that need a person, the most urgent first, but for those that were looked
+        at since."""
         now = time.time()
-        return [
+        return sort_by_urgency(
             item
             for item in self._selection.items
             if item.needs_care(now) and (item.is_live or item.name not in self._opened)
-        ]
+        )
 
     def _show_needs(self, chosen: RunItem | None, needy: Sequence[RunItem]) -> None:
-        """Say what needs a person: the row under the cursor, or else the first one that does."""
+        """Say what needs a person: the row under the cursor, or else the most urgent one, and below
+        it the others."""
         strip = self.query_one("#needs", VerdictStrip)
         if not needy:
             strip.show(Severity.NEUTRAL, "")
@@ -253,12 +259,14 @@ class HomeScreen(LiveScreen, Keeping):
             step = saved_step(self.history.runs_dir / item.name) if item.entry else 0
             next_keys = list(list_next_keys(item, step, self._key))
             if len(needy) > 1:  # before the key that copies, for which there may be no room
-                next_keys.insert(-1, NextKey(next_key, f"next of {len(needy)}"))
+                following = needy[(needy.index(item) + 1) % len(needy)]
+                next_keys.insert(-1, NextKey(next_key, f"go to {following.short_title}"))
         else:
-            next_keys = [NextKey(next_key, "go to it")]
-        verdict = judge_item(item)
-        title = f"{item.short_title}: {verdict.finding}"
-        strip.show(verdict.severity, title, verdict.reasons, next_keys)
+            next_keys = [NextKey(next_key, f"go to {item.short_title}")]
+        max_others = MAX_OTHERS if self.size.height >= ROOMY else 1
+        width = self.size.width - FRAME_WIDTH
+        title, reasons = describe_needs(item, needy, max_others, width)
+        strip.show(judge_item(item).severity, title, reasons, next_keys)
 
     def _show_text(self, widget_id: str, text: str) -> None:
         self.query_one(f"#{widget_id}", Static).update(text)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
+
+from textual.content import Content
 
 from remote.format import count, loss, percent
 from remote.record.entry import FINISHED, RUNNING, Entry
 from remote.run.state.phases import RUN_STATES
 from remote.run.state.resume_point import ResumePoint
+from remote.sanitise import plain
 from remote.study.progress import StudyProgress
 from tui.home.list_text import GetKey
 from tui.home.run_list import RunItem
 from tui.home.run_table import describe_state
-from tui.kit.widgets.verdict_strip import NextKey, Severity
+from tui.kit.widgets.verdict_strip import NextKey, Reason, Severity
 
 SEVERITIES = {
     "table--good": Severity.GOOD,
@@ -21,6 +24,7 @@ SEVERITIES = {
     "table--bad": Severity.BAD,
 }
 """By the style that the state has in the table."""
+SIGN_STYLES = {"table--warn": "$text-warning", "table--bad": "$text-error"}
 
 
 class ItemVerdict(NamedTuple):
@@ -49,21 +53,60 @@ def judge_item(item: RunItem, answer: Sequence[str] = ()) -> ItemVerdict:
     if item.is_live and not item.trouble:
         return ItemVerdict(Severity.NEUTRAL, f"{state.text}{_describe_place(item)}")
     severity = SEVERITIES.get(state.style, Severity.NEUTRAL)
-    word = state.text.partition(" ")[2]
     run = item.entry
     if run is None:
-        return ItemVerdict(severity, f"{word}, as its hosts say")
+        return ItemVerdict(severity, f"{state.word}, as its hosts say")
     if item.trouble:
-        return ItemVerdict(severity, f"{word} now{_describe_place(item)}")
-    flaws = tuple(flaw.text for flaw in run.flaws)
+        return ItemVerdict(severity, f"{state.word} now{_describe_place(item)}")
+    flaws = [flaw.text for flaw in run.flaws]
     if run.verdict != FINISHED:
         meaning = RUN_STATES.get(run.verdict, "its record cannot be read")
-        return ItemVerdict(severity, run.problem or run.cause or meaning, flaws, word)
+        finding = run.problem or run.cause or meaning
+        return ItemVerdict(severity, finding, _list_other_flaws(flaws), state.word)
     if flaws:
-        return ItemVerdict(severity, flaws[0], flaws[1:])
+        return ItemVerdict(severity, flaws[0], _list_other_flaws(flaws[1:]))
     if run.outcome != FINISHED:  # older versions have recorded no more of a flaw
-        return ItemVerdict(severity, word)
+        return ItemVerdict(severity, state.word)
     return ItemVerdict(severity, describe_success(run))
+
+
+def _list_other_flaws(flaws: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"also {flaw}" for flaw in flaws)
+
+
+def sort_by_urgency(items: Iterable[RunItem]) -> list[RunItem]:
+    """Return rows that need a person, in the order in which to look at them: what goes on now, then
+    what failed, then what has a flaw."""
+    return sorted(
+        items, key=lambda item: (not item.is_live, judge_item(item).severity is not Severity.BAD)
+    )
+
+
+def describe_needs(
+    chosen: RunItem, needy: Sequence[RunItem], max_others: int, width: int
+) -> tuple[str, list[Reason]]:
+    """Say what is the matter with a chosen one of the rows that need a person, in a title and
+    reasons below it, and then with others of them, about so many, a line of this width each.
+
+    `needy` are in the order in which to look at them. Each line names its run.
+    """
+    verdict = judge_item(chosen)
+    others = [item for item in needy if item is not chosen]
+    is_first = bool(others) and chosen is needy[0]
+    title = f"{'Look first at ' if is_first else ''}{chosen.short_title}: {verdict.finding}"
+    reasons: list[Reason] = list(verdict.reasons)
+    order_text = "then at" if is_first else "also"
+    # A line that says there is one more takes as much room as that one.
+    num_named = max_others if len(others) > max_others + 1 else len(others)
+    for item in others[:num_named]:
+        look = describe_state(item)
+        text = plain(f"{order_text} {item.short_title}: {judge_item(item).finding}")
+        line = Content.assemble((look.sign, SIGN_STYLES.get(look.style, "")), f" {text}")
+        reasons.append(line.truncate(max(width, 1), ellipsis=True))
+    if num_named < len(others):
+        num_more = len(others) - num_named
+        reasons.append(f"and {num_more} more runs, marked ! in the list")
+    return title, reasons
 
 
 def _judge_study(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from remote.run.state.flaw import FlawKind
 from tui.kit import palette
 from tui.kit.rank_looks import RANK_LOOKS
@@ -42,7 +44,30 @@ def phase_word(name: str) -> str:
     return PHASE_WORDS.get(name, name)
 
 
+class PhaseLook(NamedTuple):
+    """How a phase is shown: a sign, a word and the style of both."""
+
+    sign: str
+    word: str
+    style: str
+
+    @property
+    def text(self) -> str:
+        """Return the sign and the word."""
+        return f"{self.sign} {self.word}"
+
+    @property
+    def cell(self) -> TableCell:
+        """Return both as a cell of a table."""
+        return TableCell(self.text, self.style)
+
+
+def phase_look(name: str) -> PhaseLook:
+    """Return how a phase is shown."""
+    sign_name, style = PHASE_STYLES[name]
+    return PhaseLook(palette.sign(sign_name), phase_word(name), style)
+
+
 def phase_cell(name: str) -> TableCell:
     """Return a phase as a cell with a sign and a word."""
-    sign_name, cell_style = PHASE_STYLES[name]
-    return TableCell(f"{palette.sign(sign_name)} {phase_word(name)}", cell_style)
+    return phase_look(name).cell

@@ -33,6 +33,7 @@ from remote.record.entry import Entry
 from remote.record.overview import make_overview
 from remote.record.write import Recorder
 from remote.run.run_state import RunState
+from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import RunPhase
 from remote.study.folder import RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
 from remote.study.progress import StudyProgress
@@ -59,9 +60,17 @@ from tui.home.history import Answered, FolderWatch, History, Listed
 from tui.home.list_text import count_listed
 from tui.home.preview import RunPreview
 from tui.home.run_list import ORDERS, RunItem, select_items
-from tui.home.run_table import COLUMNS, IMPORTANCE, describe_state, draw_curve, fit_table, make_rows
+from tui.home.run_table import (
+    COLUMNS,
+    IMPORTANCE,
+    RunTable,
+    describe_state,
+    draw_curve,
+    fit_table,
+    make_rows,
+)
 from tui.home.screen import HomeScreen
-from tui.home.verdict_text import judge_item, list_next_keys
+from tui.home.verdict_text import describe_needs, judge_item, list_next_keys, sort_by_urgency
 from tui.kit.messages import CompareRuns, OpenRun
 from tui.kit.open_runs import LaunchRequest
 from tui.kit.replay import Replay
@@ -625,7 +634,7 @@ async def test_a_study_is_one_row_that_opens(
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "▸", "two-ways", "study, 2 cells", "1/2", "1 study of 1 run")
-        assert re.search(r"▸ .*two-ways .* \d+ (s|min|h|d) +4(\.0)? s ", home.text()), "its age"
+        assert re.search(r"▸ .*two-ways .* \d+ (s|min|h|d) ago +4(\.0)? s ", home.text()), "its age"
         assert "2 runs, 1 study" in home.text(), "a run of a study counts once"
         assert "a-1" not in home.text(), "its run is folded"
         await pilot.press("right")
@@ -810,24 +819,26 @@ async def test_what_needs_a_person_stands_on_top_with_the_keys_that_help(
         )
     home = Home(runs_dir)
     async with home.app.run_test(size=size, notifications=True) as pilot:
-        await home.shows(pilot, "✗ my-b-2: rank 1: killed", "enter open", "! next of 2")
+        await home.shows(pilot, "✗ Look first at my-b-2: rank 1: killed", "enter open")
+        await home.shows(pilot, "✗ then at my-a-1: rank 1: killed", "! go to my-a-1")
         await home.shows(pilot, "R resume from checkpoint 20 (5 steps lost)", "─ my-b-2: b-2 ─")
-        assert home.text().count("rank 1: killed") == 1, "said once"
+        assert home.text().count("rank 1: killed") == 2, "each said once"
         assert len(re.findall(r"^ *! +✗ failed", home.text(), re.MULTILINE)) == 2
         await pilot.press("exclamation_mark")
-        await home.shows(pilot, "✗ my-a-1: rank 1: killed", "─ my-a-1: a-1 ─")
+        await home.shows(pilot, "▌ ✗ my-a-1: rank 1: killed", "─ my-a-1: a-1 ─")
+        await home.shows(pilot, "✗ also my-b-2: rank 1: killed")
         await pilot.press("home")
-        await home.shows(pilot, "─ c-3 ─", "✗ my-b-2: rank 1: killed", "! go to it")
-        assert "R resume" not in home.text().splitlines()[2], "it would resume another run"
+        await home.shows(pilot, "─ c-3 ─", "✗ Look first at my-b-2: rank 1", "! go to my-b-2")
+        assert "R resume" not in home.text().splitlines()[3], "it would resume another run"
         await pilot.press("exclamation_mark", "enter")
         await home.is_at(pilot, RunScreen)
         await pilot.press("escape")
-        await home.shows(pilot, "1 needs you", "✗ my-a-1: rank 1: killed", "! go to it")
+        await home.shows(pilot, "1 needs you", "▌ ✗ my-a-1: rank 1", "! go to my-a-1")
         await pilot.press("exclamation_mark", "enter")
         await home.is_at(pilot, RunScreen)
         await pilot.press("escape", "exclamation_mark")
         await home.shows(pilot, "no run needs you", "─ my-a-1: a-1 ─")
-        assert "! next" not in home.text()
+        assert "! go to" not in home.text()
         assert not re.search(r"! +✗ failed", home.text()), "they were looked at"
 
 
@@ -927,7 +938,7 @@ async def test_a_message_whose_time_is_over_before_it_is_drawn_has_a_timer_that_
 async def test_the_column_by_which_the_list_is_sorted_has_a_sign(runs_dir: Path) -> None:
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await home.shows(pilot, "age ▴")
+        await home.shows(pilot, "started ▴")
         await pilot.press("o")
         await home.shows(pilot, "loss ▴")
         await pilot.press("o")
@@ -944,9 +955,14 @@ def test_a_row_says_how_old_a_run_is_and_what_it_trains() -> None:
     script = Entry("b", verdict="finished", script="/home/me/work/train.py --lr 1", started=0.0)
     rows = make_rows([RunItem("a", run), RunItem("b", script)], {}, {}, (), 400.0)
     titles = [column.title for column in COLUMNS]
-    shown = ("state", "job", "age", "progress")
+    shown = ("state", "job", "started", "progress")
     texts = [[row[titles.index(title)].text for title in shown] for row in rows]
-    assert texts[0] == ["● running", "ring lenet5 digits", "5 min", "━──── 25%".replace(" ", "  ")]
+    assert texts[0] == [
+        "● running",
+        "ring lenet5 digits",
+        "5 min ago",
+        "━──── 25%".replace(" ", "  "),
+    ]
     assert texts[1] == ["✓ finished", "work/train.py --lr 1", "-", "-"]
 
 
@@ -1278,10 +1294,76 @@ def test_a_narrow_list_has_ages_whole_names_and_no_empty_columns() -> None:
     entry = Entry("a", verdict="failed", job={}, label=name, started=1.0, step=30, steps=120)
     columns, (row,) = fit_table(make_rows([RunItem("a", entry)], {}, {}, (), 301.0), 78)
     cells = {column.title: cell.text.strip() for column, cell in zip(columns, row, strict=True)}
-    assert (cells["name"], cells["age"], cells["progress"]) == (name, "5 min", "25%")
+    assert (cells["name"], cells["started"], cells["progress"]) == (name, "5 min ago", "25%")
     assert not {"loss", "test acc", " loss curve", "note"} & cells.keys()
     widths = choose_columns(columns, 78).widths
     assert widths[[column.title for column in columns].index("name")] > len(name)
+
+
+FLAWED = Entry("flawed", verdict="finished", flaws=(Flaw(FlawKind.OVERFITTED),), started=100.0)
+FAILED = Entry("failed", verdict="failed", cause="KeyError", started=100.0)
+
+
+@pytest.mark.parametrize("kind", FlawKind)
+def test_every_flaw_of_today_needs_a_person(kind: FlawKind) -> None:
+    item = RunItem("a", FLAWED._replace(flaws=(Flaw(kind),)))
+    assert item.needs_care(200.0)
+    assert not item.needs_care(200_000.0), "days later"
+    assert not RunItem("a", Entry("a", verdict="finished", started=100.0)).needs_care(200.0)
+
+
+def test_what_needs_a_person_names_each_run_the_most_urgent_first() -> None:
+    diverged = Entry("diverged", verdict="finished", diverged=True)
+    live = Entry("live", verdict="running", trouble="slow", step=3)
+    entries = (FLAWED, diverged, FAILED, live)
+    needy = sort_by_urgency([RunItem(entry.name, entry) for entry in entries])
+    assert [item.name for item in needy] == ["live", "failed", "flawed", "diverged"]
+    title, reasons = describe_needs(needy[0], needy, max_others=1, width=80)
+    assert title.startswith("Look first at live: slow now")
+    lines = [str(reason) for reason in reasons]
+    assert lines[0] == "✗ then at failed: KeyError"
+    assert lines[1].startswith("and 2 more runs")
+    _, reasons = describe_needs(needy[0], needy, max_others=2, width=30)
+    assert str(reasons[1]).startswith("▲ then at flawed: overfitted")
+    assert str(reasons[2]).startswith("▲ then at diverged: diverged")
+    assert all(len(str(reason)) <= 30 for reason in reasons)
+
+
+def test_of_a_run_that_failed_with_a_flaw_both_are_said_of_it() -> None:
+    entry = FAILED._replace(flaws=(Flaw(FlawKind.DIVERGED, step=3, after="NaN"),))
+    item = RunItem("failed", entry)
+    title, reasons = describe_needs(item, [item], max_others=2, width=80)
+    assert (title, len(reasons)) == ("failed: KeyError", 1)
+    assert str(reasons[0]).startswith("also diverged at step 3")
+
+
+TRACEBACK = [
+    "Traceback (most recent call last):",
+    '  File "/home/me/work/train.py", line 7, in load',
+    '    return batch["label"]',
+    "KeyError: 'label'",
+]
+
+
+@pytest.mark.parametrize(
+    ("cause", "shown", "hidden"),
+    [
+        ({"tail": TRACEBACK}, ("raised at train.py:7, load", "KeyError: 'label'"), "last output"),
+        ({"tail": ["no space left", 7]}, ("last output of the rank", "no space left"), "raised at"),
+        ({"tail": "no list"}, ("─ b-2 ─",), "last output"),
+        (["no", "object"], ("─ b-2 ─",), "last output"),
+    ],
+)
+async def test_the_preview_of_a_failed_run_has_what_the_rank_printed_last(
+    runs_dir: Path, cause: object, shown: tuple[str, ...], hidden: str
+) -> None:
+    (runs_dir / "b-2" / "summary.json").write_text(json.dumps({"cause": cause}))
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "b-2")
+        home.app.screen.query_one(RunTable).choose("b-2")
+        await home.shows(pilot, *shown)
+        assert hidden not in home.text()
 
 
 @pytest.mark.parametrize(
