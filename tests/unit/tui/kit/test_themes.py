@@ -110,7 +110,9 @@ async def test_every_ink_can_be_read_on_the_background_of_the_cursor(theme: Them
         styles = [part.style for part in table.render_line(1) if part.text.strip()]
         assert len(styles) == len(cells)
         for style in styles:
-            assert style and style.color and style.bgcolor
+            assert style
+            assert style.color
+            assert style.bgcolor
             colours = [Color.from_rich_color(part) for part in (style.color, style.bgcolor)]
             assert contrast(*colours) >= 4.5, style
 
