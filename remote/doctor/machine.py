@@ -140,8 +140,7 @@ def _compare_cores(checked: CheckedHost) -> HostFinding | str:
     factor = usual_cores / _cores_of_rank(checked)
     return HostFinding(
         WARNING,
-        f"{own_text}, {others} {usual_cores:.3g}: every step will wait for it: about {factor:.2g} "
-        "times the time to compute",
+        f"{own_text}, {others} {usual_cores:.3g}: steps will be about {factor:.2g} times slower",
         advice,
         value=f"{checked.hello.cores:g}",
         command=checked.exclude_command,
