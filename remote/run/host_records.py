@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from operator import itemgetter
 
 from remote.events import Parsed
 from remote.format import duration
@@ -24,7 +26,7 @@ from remote.run.state.phases import HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import TOTAL_HINT, WATCHED, Diverged
 from remote.run.state.rank_state import RankState, find_leader
 from remote.run.state.script_metrics import MOST
-from remote.run.state.script_rank import ScriptRank
+from remote.run.state.script_rank import ScriptRank, is_of_watch
 from remote.run.state.types import Cause, Evidence
 from training.schedule import Schedule
 from training.wire.enums import EndReason
@@ -58,6 +60,7 @@ from training.wire.rank_events import (
     Started,
     StepFinished,
 )
+from training.wire.step_block import StepColumns
 
 
 def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
@@ -187,6 +190,44 @@ def _take_step(
     _update_forecast(run, rank)
 
 
+def take_steps(
+    run: RunState,
+    steps: StepColumns,
+    host: HostState,
+    rank: RankState,
+    times: Sequence[float],
+) -> None:
+    """Take in alike steps of a rank at once, see `remote.run.apply`: with what each of them changes
+    once the run knows the first of them."""
+    host.hear(times[-1], run.now)
+    if isinstance(rank, ScriptRank):
+        steps = rank.shown_steps(steps)
+    if run.trains(rank):
+        run.curves.take_steps(steps, rank.rank, [when - run.started for when in times])
+    turns = {*rank.find_turns()}
+    for detector in run.detectors:
+        turns |= {*detector.find_checks(steps, rank)}
+    turn_places = sorted(turn - steps.step[0] + 1 for turn in turns)
+    inner_places = [place for place in turn_places if 0 < place < len(steps)]
+    for start, stop in pairwise((0, *inner_places, len(steps))):
+        part = steps.part(start, stop)
+        rank.take_steps(part, times[start:stop])
+        _show_detectors(run, part, rank, times[start:stop])
+    if rank is find_leader(run.ranks):
+        run.forecast.take_pace(steps.step, steps.seconds, run.progress.steps)
+        _update_forecast(run, rank)
+
+
+def _show_detectors(
+    run: RunState, steps: StepColumns, rank: RankState, times: Sequence[float]
+) -> None:
+    remarks = [
+        remark for detector in run.detectors for remark in detector.take_steps(steps, rank, times)
+    ]
+    for when, text in sorted(remarks, key=itemgetter(0)):
+        run.note("", text, when)
+
+
 _ENDING_EPOCHS = (StepFinished, Epoch, Evaluated, Saved, Finished, Exited)
 """Events after which all may be known of an epoch."""
 
@@ -278,7 +319,8 @@ def _hide_step_losses(run: RunState, rank: RankState) -> None:
 def _begin_script(run: RunState, step: StepFinished, when: float) -> None:
     """Take in the first step of an attempt of a script, which shows whether torch is watched."""
     progress = run.progress
-    if not progress.watched and run.plan.job is None and (step.compute or step.sync):
+    is_watched = run.plan.job is None and is_of_watch(step.compute, step.sync)
+    if is_watched and not progress.watched:
         progress.watched = True
         run.note("", f"{WATCHED}; {TOTAL_HINT}", when)
     if progress.first_step_attempt < run.attempt:

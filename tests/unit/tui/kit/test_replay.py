@@ -344,7 +344,7 @@ def test_a_jump_while_it_reads_the_end_is_not_lost(
 def test_the_end_stays_where_it_is_while_the_way_there_is_read(
     player: Callable[..., Player], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "LINES", 20)
+    monkeypatch.setattr(watch, "RECORDS", 20)
     one = player()
     replay, duration = one.replay, one.replay.duration
     replay.go_to(0.0)
