@@ -166,7 +166,7 @@ AMISS = {
         {"cores": 4.0},
         "cores",
         "warning",
-        "only 4 cores, the others 8: every step will wait for it: about 2 times the time",
+        "only 4 cores, the others 8: steps will be about 2 times slower",
     ),
     "less memory": (
         {"memory": 12 * GIB, "memory_free": 10 * GIB},

@@ -371,7 +371,7 @@ WEAK = CheckFinished(
     1,
     "cores",
     "warning",
-    "only 0.1 cores, the other 0.4: every step will wait for it",
+    "only 0.1 cores, the other 0.4: steps will be about 4 times slower",
     "leave it out with --exclude node2",
     value="0.1",
     command="rankboard doctor --hosts 'the lab/hosts.toml' --exclude node2",
@@ -400,7 +400,7 @@ async def test_a_host_that_holds_up_the_others_is_left_out_with_a_key() -> None:
         await opened(stage, pilot, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
         lines = (await stage.drawn(pilot, "start all the same")).splitlines()
         assert lines[1].endswith(
-            "▲ node2: only 0.1 cores, the other 0.4: every step will wait for it"
+            "▲ node2: only 0.1 cores, the other 0.4: steps will be about 4 times slower"
         )
         assert any("▶ h leave node2 out" in line for line in lines)
         assert any(re.search(r"▲ node2 +0.1 ▲", line) for line in lines)
