@@ -532,7 +532,8 @@ def test_the_command_line_is_said_anew_without_the_slow_host() -> None:
 
 
 def test_a_command_is_broken_between_words_so_that_a_shell_takes_it_as_a_whole() -> None:
-    lines = [line for _, line in checks.describe_problem(history().closed(), WEAK, 40)][2:]
+    cells = checks.describe_problem(history().closed(), WEAK, 40)
+    lines = [line for kind, line in cells if kind == checks.COMMAND]
     assert max(map(len, lines)) <= 40
     assert all(line.endswith(" \\") for line in lines[:-1])
     typed = "\n".join(lines).replace("▶", "", 1).replace("\\\n", "")
