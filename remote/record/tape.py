@@ -124,8 +124,8 @@ class Tape:
         return RunMoment(self.state, self._reader.parser.expand, self._reader.offset)
 
     def advance(self, end_time: float, record_count: int) -> bool:
-        """Apply the next records up to a time: about so many, as those of a line come together. Each
-        step of a block counts as one. Return True if there are more up to that time. Raises:
+        """Apply the next records up to a time: about so many, as those of a line come together, and
+        each step of a block is one. Return True if there are more up to that time. Raises:
         OtherFormat; RunFolderError."""
         while record_count > 0:
             self._next = self._next or self._reader.read_records()

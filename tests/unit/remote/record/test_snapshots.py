@@ -43,7 +43,7 @@ from tests.kit.wait import looks
 from training.wire.events import SESSION, encode
 from training.wire.host_events import Exited, HostSample, OutputText, RankSample
 from training.wire.rank_events import Evaluated, Saved
-from training.wire.step_block import StepBlock, decode_row, encode_row, pack_rows
+from training.wire.step_block import StepBlock, decode_rows, encode_row, pack_rows
 
 END = float("inf")
 SEEDS = range(6)
@@ -60,10 +60,10 @@ def block(rank: int, first: int, count: int, time: float) -> StepBlock:
     """Steps of a rank, the last one at this time."""
     rows = []
     for step in range(first, first + count):
-        row = decode_row(encode_row(stepped(rank, step), time - (first + count - step) * 0.001))
+        row = decode_rows(encode_row(stepped(rank, step), time - (first + count - step) * 0.001))
         assert row is not None
         rows.append(row)
-    return pack_rows(rows)
+    return pack_rows(b"".join(rows))
 
 
 def draw(seed: int, *, script: bool) -> History:
