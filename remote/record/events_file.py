@@ -84,6 +84,16 @@ def select_lines(block: bytes, is_needed: Callable[[bytes], object]) -> list[byt
     return [line for line in block.splitlines() if is_needed(line)]
 
 
+def find_lines(block: bytes, pattern: re.Pattern[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a block that have the pattern. The others are passed over at the speed of
+    the search, and are not cut."""
+    position = 0
+    while match := pattern.search(block, position):
+        start = block.rfind(b"\n", 0, match.start()) + 1
+        position = block.find(b"\n", match.end()) + 1 or len(block)
+        yield block[start:position]
+
+
 # Lines into records -------------------------------------------------------------------------------
 
 
@@ -313,14 +323,21 @@ def read_records(
 
 
 def follow_records(
-    folder: Path, hosts: int, remark: Remark | None = None, expand: Expand = expand
+    folder: Path,
+    hosts: int,
+    remark: Remark | None = None,
+    expand: Expand = expand,
+    *,
+    start: int = 0,
 ) -> Iterator[Record]:
     """Yield what `read_records` does, and what a launcher adds to it as long as it records the run.
+    `start`: the bytes of the record that are left out.
 
     Raises: OtherFormat; RunFolderError.
     """
     is_over = False
     with closing(EventsReader(folder, hosts, expand)) as reader:
+        reader.seek(start)
         while not is_over:
             is_over = not launcher(folder)  # asked before the read, so as to miss no last record
             yield from reader

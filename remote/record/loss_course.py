@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from remote.cluster.hosts import RANKS
-from remote.record.events_file import EventsReader, compile_scan, read_samples, select_lines
+from remote.record.events_file import EventsReader, compile_scan, find_lines, read_samples
 from remote.run.output.script_readings import Expand
 from remote.statistics.mean import finite_mean
 from training.wire.events import Record, split_steps
@@ -80,7 +80,7 @@ def _find_tests(folder: Path) -> Iterator[LossPoint]:
             return
         reader.require_file()
         while block := reader.read_block():
-            for record in reader.parser.parse(select_lines(block, TESTS.search)):
+            for record in reader.parser.parse(find_lines(block, TESTS)):
                 event = record.event
                 if isinstance(event, Evaluated) and event.rank == 0 and math.isfinite(event.loss):
                     yield event.step, event.loss

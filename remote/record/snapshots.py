@@ -41,8 +41,10 @@ APART = 1 << 20
 PAUSE = 100.0
 """A launcher makes the next snapshot after this many times the CPU time of the last one."""
 KEPT = 16
-"""Snapshots of a run that are kept, about evenly spaced in its record. The newest is one of them;
-the others serve a replay that jumps back."""
+"""Snapshots of a run that are kept at the most, about evenly spaced in its record. The newest is
+one of them; the others serve a replay that jumps back."""
+SPREAD = 32 << 20
+"""Bytes of records for each of them, but for two."""
 _KIND = "snapshot"
 _LEVEL = 1
 """Of zlib: higher ones take several times as long to save little."""
@@ -143,10 +145,14 @@ class _Unpickler(pickle.Unpickler):
 # Reading ------------------------------------------------------------------------------------------
 
 
-def find_newest(folder: Path, plan: Plan, until: float = float("inf")) -> RunMoment | None:
-    """Return the newest snapshot of a run that is not later than `until`, by the session's clock;
-    None if there is none that can be used."""
+def find_newest(
+    folder: Path, plan: Plan, until: float = float("inf"), beyond: int = 0
+) -> RunMoment | None:
+    """Return the newest snapshot of a run that is not later than `until`, by the session's clock,
+    and behind the offset `beyond`; None if there is none that can be used."""
     for path in _list_snapshots(folder):
+        if int(path.name) <= beyond:
+            break
         with suppress(OSError):
             moment = _load(folder, path, plan, until)
             if moment:
@@ -203,11 +209,11 @@ def _read_header(line: bytes) -> _Header | None:
 def _describe(folder: Path, plan: Plan, offset: int) -> bytes:
     """Return what must be the same where a snapshot is written and where it is read. Raises:
     OSError, also if the record is shorter, or the code of this process is not known."""
-    parts = (_digest_code(), _digest_plan(plan), _digest_record(folder / EVENTS, offset))
+    parts = (_digest_code(), digest_plan(plan), _digest_record(folder / EVENTS, offset))
     return "\n".join(parts).encode() + b"\n"
 
 
-def _digest_plan(plan: Plan) -> str:
+def digest_plan(plan: Plan) -> str:
     """Return what tells plans apart whose records mean different states: not the ways to hosts, nor
     how often the run may restart, which flags of a command may change."""
     hosts = [(host.name, host.slots, host.threads, host.interface) for host in plan.hosts]
@@ -296,7 +302,7 @@ def _thin_out(folder: Path, newest_offset: int) -> None:
         else:
             offsets.append(int(path.name))
     offsets.sort()
-    while len(offsets) > KEPT:
+    while len(offsets) > min(KEPT, 2 + newest_offset // SPREAD):
         # The one without which the others are spaced most evenly. The newest one always stays.
         gaps = [
             following - previous

@@ -16,7 +16,7 @@ from remote.record.events_file import (
     EventsReader,
     compile_scan,
     compile_scan_for_others,
-    select_lines,
+    find_lines,
 )
 from remote.record.snapshots import RunMoment
 from remote.run.apply import apply_record
@@ -36,6 +36,9 @@ LARGE = 2 << 20
 """Bytes of records beyond which a preview leaves some out, as reading all of them takes long."""
 WHOLE = 1 << 18
 """Bytes at the beginning and at the end of which a preview reads all records."""
+END_OF_RANK = 1 << 13
+"""Bytes at the end, for each rank, of which it reads a few steps of each block: its last ones are
+among them."""
 LINES = 4_000
 """About how many of the lines with steps and samples a preview reads in between."""
 PLACES = 8
@@ -124,8 +127,8 @@ class Tape:
         return RunMoment(self.state, self._reader.parser.expand, self._reader.offset)
 
     def advance(self, end_time: float, record_count: int) -> bool:
-        """Apply the next records up to a time: about so many, as those of a line come together, and
-        each step of a block is one. Return True if there are more up to that time. Raises:
+        """Apply the next records up to a time: about so many, as those of a line come together.
+        Each step of a block is one. Return True if there are more up to that time. Raises:
         OtherFormat; RunFolderError."""
         while record_count > 0:
             self._next = self._next or self._reader.read_records()
@@ -140,12 +143,15 @@ class Tape:
 
     def _apply_line(self, end_time: float) -> bool:
         """Apply the records of the line up to a time. Return True if these are all."""
-        for index, record in enumerate(self._next):
-            if self._time_of(record) > end_time:
-                del self._next[:index]
+        while self._next:
+            record = self._next.pop(0)
+            if self._time_of(record) <= end_time:
+                apply_record(self.state, record)
+            elif isinstance(record.event, StepBlock):  # which may begin before that time
+                self._next = [*split_steps(record), *self._next]
+            else:
+                self._next.insert(0, record)
                 return False
-            apply_record(self.state, record)
-        self._next = []
         return True
 
     def preview(self) -> None:
@@ -168,6 +174,7 @@ class Tape:
         begin = self._reader.offset
         file_size = self._reader.size
         is_small = not self.is_far_behind
+        end = file_size - END_OF_RANK * self.plan.world_size
         group_size = LINES_OF_RANK * self.plan.world_size
         group_distance = (file_size - begin) // max(PLACES, LINES // group_size)
         next_group = begin
@@ -175,7 +182,7 @@ class Tape:
         offset = begin
         while block := self._reader.read_block(BLOCK):
             is_whole = is_small or offset < begin + WHOLE or offset > file_size - WHOLE
-            if offset >= next_group:
+            if offset >= min(next_group, end):
                 pending_lines = group_size
                 next_group = offset + group_distance
             if is_whole:
@@ -186,18 +193,18 @@ class Tape:
                         yield line, True
                     pending_lines -= BLOCK_LINES if STEPS.search(line) else 1
             else:
-                yield from ((line, True) for line in select_lines(block, RARE.search))
+                yield from ((line, True) for line in find_lines(block, RARE))
             offset = self._reader.offset
 
     def rewind(self, target_time: float) -> None:
         """Go back to a known time at or before `target_time`; `state` is another one then."""
-        moment = snapshots.find_newest(self._folder, self.plan, until=target_time)
-        known_moment = moment or self._beginning()
-        for state_copy in reversed(self._copies):
-            if state_copy.now <= target_time and state_copy.offset > known_moment.offset:
-                known_moment = self._thaw(state_copy)
-                break
-        self._continue(known_moment)
+        earlier_copies = [copy for copy in self._copies if copy.now <= target_time]
+        newest_copy = earlier_copies[-1] if earlier_copies else None
+        copy_offset = newest_copy.offset if newest_copy else 0
+        moment = snapshots.find_newest(self._folder, self.plan, target_time, copy_offset)
+        if moment is None:
+            moment = self._thaw(newest_copy) if newest_copy else self._beginning()
+        self._continue(moment)
 
     def _thaw(self, state_copy: StateCopy) -> RunMoment:
         frozen_state = snapshots.decompress(state_copy.data)
@@ -236,12 +243,14 @@ def _count_steps(record: Record) -> int:
 
 
 def _sample_steps(records: Sequence[Record]) -> Iterator[Record]:
-    """Yield a few of the steps of a block, and all other records."""
+    """Yield a few of the steps of a block, with its last one, and all other records."""
     for record in records:
         # A power of two, so that ranks whose blocks are of about one size have steps in common.
         distance = 1 << max(0, (_count_steps(record) // BLOCK_LINES).bit_length() - 1)
-        for part in split_steps(record):
-            if not isinstance(part.event, StepFinished) or part.event.step % distance == 0:
+        parts = split_steps(record)
+        for part in parts:
+            is_left_out = isinstance(part.event, StepFinished) and part.event.step % distance
+            if not is_left_out or part is parts[-1]:
                 yield part
 
 

@@ -181,7 +181,7 @@ class SourceHistory:
     @property
     def _has_parts(self) -> bool:
         """Return True if a row has several of the same figure, as a host has cores."""
-        return self.source is CORES
+        return self.source == CORES
 
     def _make(self) -> None:
         from remote.run.series.downsampling import Downsampler

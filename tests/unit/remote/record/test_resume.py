@@ -268,10 +268,10 @@ def test_over_ssh_a_killed_run_goes_on_from_its_checkpoints(sshd: Sshd, tmp_path
     assert first % 20 == 1
     assert f"Resuming from the checkpoint of step {first - 1} of {old.name}" in resumed.stdout
     before = {
-        (step.event.rank, step.event.step): step.event.loss
-        for record in read(old)
-        for step in split_steps(record)
-        if isinstance(step.event, StepFinished)
+        (r.event.rank, r.event.step): r.event.loss
+        for one in read(old)
+        for r in split_steps(one)
+        if isinstance(r.event, StepFinished)
     }
     assert all(loss == before.get((rank, step), loss) for rank, step, loss in steps), (
         "as the killed run had it"

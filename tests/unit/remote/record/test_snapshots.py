@@ -35,15 +35,15 @@ from remote.record.write import Recorder
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
+from remote.run.series.definitions import SERIES
 from remote.transport.registry import Transports
-from tests.kit.histories import History, plan, stepped
+from tests.kit.histories import History, block_of, plan, stepped
 from tests.kit.recorded import recorded
 from tests.kit.stage import Stage, ended, finishes
 from tests.kit.wait import looks
 from training.wire.events import SESSION, encode
 from training.wire.host_events import Exited, HostSample, OutputText, RankSample
 from training.wire.rank_events import Evaluated, Saved
-from training.wire.step_block import StepBlock, decode_rows, encode_row, pack_rows
 
 END = float("inf")
 SEEDS = range(6)
@@ -54,16 +54,7 @@ def small_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of any length have snapshots."""
     monkeypatch.setattr(snapshots, "APART", 1)
     monkeypatch.setattr(snapshots, "PAUSE", 0.0)
-
-
-def block(rank: int, first: int, count: int, time: float) -> StepBlock:
-    """Steps of a rank, the last one at this time."""
-    rows = []
-    for step in range(first, first + count):
-        row = decode_rows(encode_row(stepped(rank, step), time - (first + count - step) * 0.001))
-        assert row is not None
-        rows.append(row)
-    return pack_rows(b"".join(rows))
+    monkeypatch.setattr(snapshots, "SPREAD", 1)
 
 
 def draw(seed: int, *, script: bool) -> History:
@@ -76,7 +67,8 @@ def draw(seed: int, *, script: bool) -> History:
         count = random.randrange(1, 30)
         match random.randrange(10):
             case 0 | 1 | 2 | 3:
-                history.rank(rank, block(rank, steps[rank] + 1, count, history.now))
+                new_steps = [stepped(rank, steps[rank] + number) for number in range(1, count + 1)]
+                history.rank(rank, block_of(new_steps, history.now, 0.001))
                 steps[rank] += count
             case 4:
                 text = f"step {steps[rank]} loss {random.random():.3f}\nlr 0.1, half a"
@@ -116,6 +108,9 @@ def contents(value: Any, around: tuple[int, ...] = ()) -> Any:
     if id(value) in around:
         return f"what is {len(around) - around.index(id(value))} further up"
     around = (*around, id(value))
+    if isinstance(value, RunState):
+        for series in SERIES:
+            value.curves.whole(series)  # which makes arrays of its points
     if isinstance(value, dict):
         return {repr(key): contents(item, around) for key, item in value.items()}
     if isinstance(value, set | frozenset):
@@ -319,9 +314,8 @@ def test_a_snapshot_that_cannot_be_trusted_is_not_loaded(
     assert find_newest(folder, of) is None
     tape = Tape(folder, of)
     assert tape.share == 0.0
-    assert not tape.advance(END, 10**9)
-    assert contents(tape.state) == contents(replayed(folder, of))
     tape.close()
+    assert contents(read(folder, of)) == contents(replayed(folder, of))
 
 
 @pytest.mark.parametrize(
@@ -476,6 +470,14 @@ def test_the_snapshots_that_stay_are_spread_over_the_record(
         expected.records = [one for one in made.records if one.time <= record.time]
         assert contents(played.state) == contents(expected.state())
     played.close()
+
+
+def test_two_snapshots_of_a_record_that_is_not_long_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "SPREAD", 1 << 20)
+    folder = record_with_snapshots(tmp_path, History(plan(2)).training(100), Random(0))
+    assert len([*(folder / SNAPSHOTS).iterdir()]) == 2
 
 
 def test_a_session_keeps_a_snapshot_of_its_end(tmp_path: Path) -> None:

@@ -199,11 +199,11 @@ async def test_the_first_look_says_what_starts_what_to_change_and_which_key_star
         await pilot.pause()
 
 
-async def test_a_row_says_what_its_number_counts_and_how_many_other_choices_there_are() -> None:
+async def test_a_row_says_what_its_number_counts_and_how_many_choices_there_are() -> None:
     form = Form(work=Job(momentum=0.9))
     async with form.opened(size=(120, 40)) as pilot:
         assert "16 samples per rank" in form.row("batch_size")
-        assert re.search(r"ddp \d+ others: enter", form.row("sync"))
+        assert re.search(r"ddp \d+ choices", form.row("sync"))
         assert "* 0.9 default: 0" in form.row("momentum")
         await form.type(pilot, "steps", "45")
         await pilot.press("enter")
@@ -234,7 +234,9 @@ async def test_a_default_is_said_once_beside_its_value() -> None:
         await form.go(pilot, "policy.on_disconnect")
         await until(pilot, lambda: "(--on-disconnect)" in form.shown("help"))
         assert "default" not in form.shown("help")
-        assert "default: 0.1" in form.row("lr"), "the number of a field without a unit"
+        assert "default" not in form.row("lr"), "the value is the default"
+        await form.go(pilot, "sync")
+        await until(pilot, lambda: "enter chooses: " in form.shown("help"))
 
 
 async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
@@ -243,7 +245,7 @@ async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
         await form.go(pilot, "seed")
         await pilot.press("space")
         assert form.fields.row.field is None
-        assert "optimisation   3 changed " in form.row("optimisation")
+        assert "optimisation   * 3 changed " in form.row("optimisation")
         assert all(
             line.field is None for line in form.fields.form_rows if line.group == "optimisation"
         )
@@ -265,12 +267,30 @@ async def test_groups_are_folded_at_first_unless_something_in_them_is_changed() 
         assert form.row("checkpoint_every") == "  checkpoint every * epoch default: none"
 
 
-async def test_all_groups_are_open_where_all_their_rows_have_room() -> None:
-    for size, has_room in (((120, 40), False), ((200, 60), True)):
+async def test_as_many_groups_are_open_as_have_room_for_all_their_rows() -> None:
+    num_open = []
+    for size in ((80, 24), (120, 40), (200, 60)):
         form = Form()
         async with form.opened(size=size):
             groups = form.screen.draft.groups()
-            assert any(map(form.fields.is_folded, groups)) is not has_room
+            num_open.append(len(groups) - sum(map(form.fields.is_folded, groups)))
+            # In 80x24, not even the groups that are always open fit.
+            assert size == (80, 24) or not form.fields.max_scroll_y, "all rows are seen"
+    assert num_open == sorted(set(num_open)), "more in more room"
+    assert num_open[-1] == len(groups)
+
+
+async def test_the_title_counts_the_settings_that_are_changed_with_the_sign_of_their_rows() -> None:
+    form = Form()
+    async with form.opened() as pilot:
+        assert "all at their defaults" in str(form.fields.border_title)
+        await form.go(pilot, "host.1")
+        await pilot.press("space")
+        await until(pilot, lambda: "3 of 4 hosts" in form.row("hosts"))
+        assert "all at their defaults" in str(form.fields.border_title), "a host is no setting"
+        await form.type(pilot, "lr", "0.3")
+        await until(pilot, lambda: "* 1 changed" in str(form.fields.border_title))
+        assert "* 0.3" in form.row("lr")
 
 
 async def test_many_hosts_are_folded() -> None:
