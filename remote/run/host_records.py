@@ -20,14 +20,15 @@ from remote.run.findings.isolation import describe_isolation
 from remote.run.output.worker_lines import split_by_rank
 from remote.run.run_state import RunState, judge_rank, restart, take_age
 from remote.run.series.marks import CHECKPOINT, EPOCH, RESTART, TEST
-from remote.run.state.epoch_tally import MOST_PENDING, epoch_line
+from remote.run.state.epoch_tally import MOST_PENDING, EpochSums, epoch_line
 from remote.run.state.host_state import LAST_WORDS, HostState
 from remote.run.state.phases import HostPhase, RankPhase, RunPhase
-from remote.run.state.progress import WATCHED, Diverged
+from remote.run.state.progress import TOTAL_HINT, WATCHED, Diverged
 from remote.run.state.rank_state import RankState, find_leader
 from remote.run.state.script_metrics import MOST
 from remote.run.state.script_rank import ScriptRank, is_of_watch
 from remote.run.state.types import Cause, Evidence
+from training.schedule import Schedule
 from training.wire.enums import EndReason
 from training.wire.events import Event, Record
 from training.wire.host_events import (
@@ -171,7 +172,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             judge_rank(run, rank)
         case WorkerExited():
             workers.take_exit(run, rank, when)
-    if run.epoch_tally.pending and isinstance(event, StepFinished | Finished | Exited):
+    if run.epoch_tally.pending and isinstance(event, _ENDING_EPOCHS):
         _tell_epochs(run, rank, when)
     # Last, since detectors look at the rank as it is after the report.
     if isinstance(event, StepFinished | ScriptMetrics):
@@ -227,19 +228,26 @@ def _show_detectors(
         run.note("", text, when)
 
 
+_ENDING_EPOCHS = (StepFinished, Epoch, Evaluated, Saved, Finished, Exited)
+"""Events after which all may be known of an epoch."""
+
+
 def _tell_epochs(run: RunState, rank: RankState, when: float) -> None:
-    """Add a line for each epoch that all ranks have finished, once its test and checkpoint are
-    known, too: when the first rank, which tells them, has gone on."""
+    """Add a line for each epoch that all ranks have finished, as soon as its test and checkpoint
+    are known, too; without them when the first rank, which tells them, has gone on."""
     first_rank = next((rank for rank in run.ranks if rank.step), rank)
     has_ended = first_rank.finished or first_rank.exited is not None
-    # Not at each step of each rank.
-    if rank is not first_rank and not has_ended:
-        return
     tally = run.epoch_tally
     num_training = sum(rank.step > 0 for rank in run.ranks)
     test_of_epoch = {test.epoch: test for test in run.progress.evaluations[-MOST_PENDING:]}
     saved_step = max(rank.saved_step for rank in run.ranks)
-    for sums in tally.pop_finished(num_training, math.inf if has_ended else first_rank.epoch):
+
+    def is_complete(sums: EpochSums) -> bool:
+        has_gone_on = has_ended or first_rank.epoch > sums.epoch
+        has_checkpoint = saved_step >= sums.step or not _saves_after(run, sums.step)
+        return has_gone_on or (sums.epoch in test_of_epoch and has_checkpoint)
+
+    for sums in tally.pop_finished(num_training, is_complete):
         # The newest checkpoint may be of an earlier epoch, or by now of a later one.
         is_of_epoch = tally.last_step < saved_step <= sums.step
         tally.last_step = sums.step
@@ -250,6 +258,14 @@ def _tell_epochs(run: RunState, rank: RankState, when: float) -> None:
             saved_step if is_of_epoch else 0,
         )
         run.log.add_epoch(when, line)
+
+
+def _saves_after(run: RunState, step: int) -> bool:
+    """Return True if a checkpoint is saved after this step."""
+    job, begun = run.plan.job, run.progress.begun
+    if job is None or begun is None:
+        return False
+    return Schedule.of(job, begun.steps_per_epoch, compares=False).saves(step)
 
 
 def _take_isolation(run: RunState, event: Isolation, rank: RankState, when: float) -> None:
@@ -306,7 +322,7 @@ def _begin_script(run: RunState, step: StepFinished, when: float) -> None:
     is_watched = run.plan.job is None and is_of_watch(step.compute, step.sync)
     if is_watched and not progress.watched:
         progress.watched = True
-        run.note("", WATCHED, when)
+        run.note("", f"{WATCHED}; {TOTAL_HINT}", when)
     if progress.first_step_attempt < run.attempt:
         progress.first_step_attempt = run.attempt
         last_step = max(0, step.step - 1)

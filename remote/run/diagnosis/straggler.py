@@ -310,12 +310,13 @@ def _median_without(sorted_values: Sequence[float], value: float) -> float:
     return (sorted_values[low_index] + sorted_values[high_index]) / 2
 
 
-def name_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
-    """Return who holds all others up: "all ranks wait for rank 2 on node3"."""
+def name_stragglers(slow: Sequence[Straggler], hosts: Hosts, *, is_past: bool = False) -> str:
+    """Return who holds all others up: "all ranks wait for rank 2 on node3". `is_past`: did so."""
     names_of_ranks = ranks_text([straggler.rank for straggler in slow])
     host_names = [hosts[straggler.host].name for straggler in slow[:MOST_HOSTS_NAMED]]
     hosts_text = " and ".join(dict.fromkeys(host_names))
-    return f"all ranks wait for {names_of_ranks} on {hosts_text}"
+    verb = "waited" if is_past else "wait"
+    return f"all ranks {verb} for {names_of_ranks} on {hosts_text}"
 
 
 def explain_slowness(straggler: Straggler) -> str:

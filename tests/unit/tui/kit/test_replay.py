@@ -316,7 +316,7 @@ def test_a_replay_says_why_it_cannot_go_on(player: Callable[..., Player]) -> Non
     shutil.rmtree(replay.folder)
     assert [*replay.batches()] == []
     told = f"{replay.folder} is gone: somebody has deleted the run"
-    assert ReplaySlider(replay)._slider_line(80) == told
+    assert ReplaySlider(replay)._slider_line(80).plain == told
 
 
 def test_nothing_is_replayed_where_nothing_is_recorded(tmp_path: Path) -> None:
