@@ -14,9 +14,9 @@ from textual.widgets import Static
 
 from remote.sanitise import plain
 from tui.kit import palette
+from tui.kit.inks import MUTED
 
 ACCENT = "bold $text-accent"
-DIM = "$text-muted"
 KEY_GAP = "   "
 FRAME_WIDTH = 3
 """Columns of the bar and of the padding."""
@@ -129,7 +129,7 @@ def draw_verdict(
     sign_name = SIGN_NAMES.get(severity)
     sign = f"{palette.sign(sign_name)} " if sign_name else ""
     is_quiet = is_calm and severity is Severity.NEUTRAL and not next_keys
-    title_style = DIM if is_quiet else TITLE_STYLES[severity]
+    title_style = MUTED if is_quiet else TITLE_STYLES[severity]
     lines = _fold(Content.styled(f"{sign}{plain(title)}", title_style), width)
     for reason in reasons:
         lines += _fold(Content(plain(reason)) if isinstance(reason, str) else reason, width)
