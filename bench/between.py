@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 from parts.loopback import loopback
@@ -31,7 +32,7 @@ from remote.transport.registry import Transports
 from remote.transport.warm import WarmTransport
 from training.job import Job
 from training.wire.enums import Phase
-from training.wire.events import Event
+from training.wire.events import Event, split_steps
 from training.wire.host_events import AgentEnded, Exited, Hello, Spawned
 from training.wire.rank_events import Entered, Started, StepFinished
 
@@ -71,7 +72,7 @@ def run(launcher: Launcher, cluster: Cluster) -> dict[str, float]:
     session = launcher.begin(launcher.plan(cluster, JOB))
     times: dict[str, float] = {}
     for records in session.batches():
-        for record in records:
+        for record in chain.from_iterable(map(split_steps, records)):
             times[stage(record.event)] = time.perf_counter()
     times["over"] = time.perf_counter()
     if BEFORE not in times:

@@ -20,10 +20,11 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from pathlib import Path
 
 from remote.record.events_file import read_records as read
-from training.wire.events import Record
+from training.wire.events import Record, split_steps
 from training.wire.rank_events import Evaluated, StepFinished
 
 RANKBOARD = Path(sys.executable).parent / "rankboard"
@@ -88,7 +89,7 @@ def figures(records: Iterable[Record]) -> Measured:
     """What the records of a run say. Each rank's first step counts for nothing."""
     times: dict[int, list[tuple[float, StepFinished]]] = {}
     tested = []
-    for record in records:
+    for record in chain.from_iterable(map(split_steps, records)):
         if isinstance(record.event, StepFinished):
             times.setdefault(record.event.rank, []).append((record.time, record.event))
         elif isinstance(record.event, Evaluated):

@@ -47,7 +47,7 @@ from remote.run.findings.alerts import Alarm, find_alerts
 from remote.run.run_state import RunState
 from remote.statistics.interval import mean_interval
 from training.agent.host import processes
-from training.wire.events import PREFIX, parse_report
+from training.wire.events import PREFIX, parse_report, split_steps
 from training.wire.rank_events import StepFinished
 from training.wire.step_block import STEP_ROW
 
@@ -175,8 +175,9 @@ class Watched:
         state = RunState(load_plan(folder))
         for record in read_records(folder):
             apply_record(state, record)
-            if isinstance(record.event, StepFinished):
-                yield Iteration(record.time, record.event.seconds)
+            for part in split_steps(record):
+                if isinstance(part.event, StepFinished):
+                    yield Iteration(part.time, part.event.seconds)
         wrong = [
             one.text for one in find_alerts(state) if one.alarm in (Alarm.SILENCE, Alarm.STALL)
         ]

@@ -25,7 +25,7 @@ from training.job import Job
 from training.wire.commands import Stop
 from training.wire.events import Record
 from training.wire.host_events import Exited, OutputText
-from training.wire.rank_events import StepFinished
+from training.wire.step_block import StepBlock
 
 HOSTS, SLOTS = 4, 2
 ROUNDS = 5
@@ -74,12 +74,12 @@ def stop(server: Loopback, work: Job | Script, run: str) -> Stopped:
 def ready(record: Record) -> int | None:
     """The rank that this shows at its work."""
     event = record.event
-    at_it = isinstance(event, StepFinished) or (
+    at_it = isinstance(event, StepBlock) or (
         isinstance(event, OutputText) and "ready" in event.text.splitlines()
     )
     return (
         event.rank
-        if at_it and isinstance(event, (StepFinished, OutputText)) and event.rank >= 0
+        if at_it and isinstance(event, (StepBlock, OutputText)) and event.rank >= 0
         else None
     )
 

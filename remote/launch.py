@@ -25,8 +25,11 @@ from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record import marks, resume
 from remote.record.events_file import Remark, read_records
 from remote.record.layout import EVENTS, NODE
+from remote.record.snapshots import RunMoment, find_newest
 from remote.record.write import Recorder
+from remote.run.apply import apply_record
 from remote.run.output.script_readings import Expand, expander
+from remote.run.run_state import RunState
 from remote.transport import Transport
 from remote.transport.registry import is_here
 from training import registry
@@ -127,21 +130,34 @@ class Launcher:
                 plan, self.transport, recorder, cwd, values, kept_plan.offsets
             )
         else:
-            session = Session(plan, self.transport, recorder, cwd, values)
-            session.catch_up(self.recorded(plan, session.expand))
+            past = find_newest(recorder.folder, plan)
+            session = Session(plan, self.transport, recorder, cwd, values, past=past)
+            session.catch_up(self.recorded(plan, session.expand, after=past))
         session.notifier = self.notifier
         if kept_plan.refusal and not session.has_ended:
             recorder.release()
             raise PlanError(kept_plan.refusal)
         return session
 
-    def recorded(self, plan: Plan, expand: Expand | None = None) -> Iterator[Record]:
-        """Yield the records of a run on this machine, perhaps none. `expand` reads what a script
-        prints; None: a new one of this run. Raises: RunFolderError."""
+    def recorded(
+        self, plan: Plan, expand: Expand | None = None, after: RunMoment | None = None
+    ) -> Iterator[Record]:
+        """Yield the records of a run on this machine, perhaps none, or those after a moment.
+        `expand` reads what a script prints; None: a new one of this run. Raises: RunFolderError."""
         folder = self.runs_dir / plan.run
         if not (folder / EVENTS).exists():
             return iter(())
-        return read_records(folder, len(plan.hosts), self.remark, expand or expander(plan))
+        expand = expand or expander(plan)
+        return read_records(folder, len(plan.hosts), self.remark, expand, after=after)
+
+    def read_state(self, plan: Plan) -> RunState:
+        """Return the state that the records of a run on this machine come to. Raises:
+        RunFolderError."""
+        past = find_newest(self.runs_dir / plan.run, plan)
+        state = past.state if past else RunState(plan)
+        for record in self.recorded(plan, after=past):
+            apply_record(state, record)
+        return state
 
     def check(self, plan: Plan) -> Examination:
         """Prepare the checks of the plan's hosts, as its start makes them. Nothing is started or

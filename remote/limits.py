@@ -68,6 +68,8 @@ class Limits:
     """A plan, as a file of a run or as a host keeps it."""
     summary: int = 64 * MIB
     """summary.json of a run."""
+    snapshot: int = 128 * MIB
+    """The state of a run, as it is kept beside its record."""
     small_file: int = 64 * 1024
     """Any other small file of a run, such as the one that names its launcher."""
     disk_spare: float = 0.05

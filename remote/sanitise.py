@@ -12,9 +12,10 @@ from typing import Any
 from training.wire.events import Record
 from training.wire.host_events import GpuSample, HostSample, OutputText, RankSample
 from training.wire.rank_events import ScriptMetrics, StepFinished
+from training.wire.step_block import StepBlock
 
 _OFTEN = frozenset(
-    (OutputText, StepFinished, ScriptMetrics, HostSample, RankSample, GpuSample),
+    (OutputText, StepBlock, StepFinished, ScriptMetrics, HostSample, RankSample, GpuSample),
 )
 """Events that come by the thousand: ranks' lines and names of metrics, which are made fit where
 they are put to use, and plain numbers."""

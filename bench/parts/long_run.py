@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -98,10 +99,8 @@ class LongRun:
         """Make the journals and the run directory."""
         costs = Costs()
         plan = self.plan
+        now: float = START
         clock = SimpleNamespace(time=lambda: now)
-        now = START
-        real_time: Any = journal.time
-        journal.time = clock  # type: ignore[attr-defined]
         journals, readers = [], []
         for rank in range(self.ranks):
             folder = Path(plan.folder(rank))
@@ -111,9 +110,9 @@ class LongRun:
         recorder = Recorder(self.runs_dir, plan)
         ledger = Ledger(plan, recorder, LIMITS)
         hosts = tuple(range(self.ranks))
-        for event in (Preparing(hosts), Starting()):
-            ledger.say(event, now)
-        try:
+        ledger.say(Preparing(hosts), now)
+        ledger.say(Starting(), now)
+        with patch.object(journal, "time", clock):
             for number, batches in enumerate(zip(*map(self._batches, hosts), strict=True)):
                 now = START + number * self.block / self.rate
                 began = time.process_time()
@@ -121,13 +120,11 @@ class LongRun:
                     journals[rank].write(0, (one for event in batch for one in _gathered(event)))
                 costs.agent += time.process_time() - began
                 if number % FLUSH_EVERY == 0:
-                    costs.launcher += _hear(readers, ledger, recorder, now)
-            costs.launcher += _hear(readers, ledger, recorder, now)
-        finally:
-            journal.time = real_time  # type: ignore[attr-defined]
-        for event in (SessionClosing(), SessionClosed()):
-            ledger.say(event, now)
-        recorder.close(ledger.state)
+                    costs.launcher += _hear(readers, ledger, recorder)
+        costs.launcher += _hear(readers, ledger, recorder)
+        ledger.say(SessionClosing(), now)
+        ledger.say(SessionClosed(), now)
+        recorder.close(ledger.state, ledger.expand)
         return costs
 
     def _batches(self, rank: int) -> Iterator[list[Event]]:
@@ -211,7 +208,7 @@ def _gathered(event: Event) -> Iterator[Event]:
         yield event
 
 
-def _hear(readers: list[JournalReader], ledger: Ledger, recorder: Recorder, now: float) -> float:
+def _hear(readers: list[JournalReader], ledger: Ledger, recorder: Recorder) -> float:
     """Let the launcher hear what is new, as it hears it of a connection. Return its CPU seconds."""
     lines = [
         line for reader in readers for block in reader.blocks() for line in block.splitlines(True)
@@ -225,4 +222,5 @@ def _hear(readers: list[JournalReader], ledger: Ledger, recorder: Recorder, now:
     recorder.flush()
     ledger.take_batch()
     recorder.update_overview(ledger.state)
+    recorder.keep_snapshot(ledger.state, ledger.expand)
     return time.process_time() - began

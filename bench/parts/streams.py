@@ -10,12 +10,14 @@ from pathlib import Path
 from remote.cluster.hosts import Host
 from remote.events import HostPhaseChanged, encode
 from remote.plan.plan import Plan
+from training.agent.ranks.ranks import FEW_STEPS
 from training.job import Job
 from training.wire.enums import Reach
 from training.wire.events import PREFIX, SESSION, Event, Record, to_object
 from training.wire.host_events import HostSample, Launched, OutputText, RankSample, Spawned
 from training.wire.jsonl import dumps
 from training.wire.rank_events import Started, StepFinished
+from training.wire.step_block import ROW_BYTES, decode_rows, encode_row, pack_rows
 
 START = 1_000.0
 LOG_EVERY = 20
@@ -74,6 +76,8 @@ class Stream:
 
     def _steps(self, rank: int, host: int) -> Iterator[tuple[float, int, Event]]:
         seconds = 1 / self.rate
+        rows = b""
+        together = max(1, int(self.rate)) if self.rate >= FEW_STEPS else 1
         for number in range(1, self.steps + 1):
             wave = (number * 7 + rank * 3) % 11 / 100
             when = number * seconds + rank * 1e-5
@@ -83,7 +87,10 @@ class Stream:
                 rank, epoch, number, 2.3 / (1 + number / 50) + wave, seconds, seconds * 0.02,
                 compute, seconds * 0.98 - compute, compute, compute, 16, 12, 123_412,
             )  # fmt: skip
-            yield when, host, _text(made, rank, when)
+            rows += decode_rows(encode_row(made, START + when)) or b""
+            if len(rows) == together * ROW_BYTES or number == self.steps:
+                yield when, host, pack_rows(rows)
+                rows = b""
             if number % LOG_EVERY == 0:
                 loss = f"loss {made.loss:.4f} acc 0.75 {seconds:.3f} s/iter"
                 line = f"epoch {epoch} step {number}/{2 * self.steps} {loss}"

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import NamedTuple
 
-from remote.metrics.steps import StepColumns
+from remote.metrics.steps import StepCollector
 from remote.metrics.usage import SampleRow, host_row
 from remote.run.run_state import RunState
 from remote.run.state import script_metrics
+from remote.run.state.host_state import HostState
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from training.wire.events import Record
 from training.wire.host_events import GpuSample, HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved, ScriptMetrics, Started, StepFinished
+from training.wire.step_block import StepBlock, StepColumns
 
 
 class MetricValue(NamedTuple):
@@ -30,7 +32,7 @@ class RunCollector:
     """Steps and samples of a run as rows, those of each host and rank on their own."""
 
     def __init__(self) -> None:
-        self.steps = StepColumns()
+        self.steps = StepCollector()
         self.hosts: dict[int, list[SampleRow]] = defaultdict(list)
         self.ranks: dict[int, list[SampleRow]] = defaultdict(list)
         self.gpus: dict[int, list[SampleRow]] = defaultdict(list)
@@ -46,19 +48,21 @@ class RunCollector:
         host = state.host(record.host)
         if host is None:
             return
-        # A host whose clock is wrong, or that lies, has no samples before it began.
-        when = max(record.time - host.offset, host.began)
+        when = _find_time(record.time, host)
         if isinstance(record.event, HostSample):
             self.hosts[host.index].append(host_row(record.event, when))
             return
         rank = state.source_of(record.event, host)
         # What ranks of an attempt before the restart still report is of no use.
         if rank is not None and state.trains(rank) and record.attempt >= state.attempt:
-            self._take_of_rank(record, rank, when)
+            self._take_of_rank(record, rank, host)
 
-    def _take_of_rank(self, record: Record, rank: RankState, when: float) -> None:
+    def _take_of_rank(self, record: Record, rank: RankState, host: HostState) -> None:
         event = record.event
+        when = _find_time(record.time, host)
         match event:
+            case StepBlock():
+                self._take_steps(event.unpack(), record, rank, host)
             case StepFinished():
                 shown_step = rank.shown_step(event) if isinstance(rank, ScriptRank) else event
                 self.steps.add(shown_step, record.attempt, when)
@@ -81,3 +85,17 @@ class RunCollector:
                     )
             case Evaluated() if rank.rank == 0:
                 self.test_times[event.epoch, event.step] = when
+
+    def _take_steps(
+        self, steps: StepColumns, record: Record, rank: RankState, host: HostState
+    ) -> None:
+        if isinstance(rank, ScriptRank):
+            steps = rank.shown_steps(steps)
+        times = [_find_time(min(time, record.time), host) for time in steps.times]
+        self.steps.add_steps(steps, record.attempt, times)
+
+
+def _find_time(time: float, host: HostState) -> float:
+    """Return a time of a host's clock by the session's."""
+    # A host whose clock is wrong, or that lies, has nothing from before it began.
+    return max(time - host.offset, host.began)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from training.wire.rank_events import StepFinished
+from training.wire.step_block import StepColumns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -153,9 +154,10 @@ SERIES = tuple(name for name in COLUMNS if name not in ("rank", "step", "epoch",
 """Columns that are measured at each step."""
 WHOLE_NUMBERS = ("rank", "step", "epoch")
 _measurements: Callable[[StepFinished], tuple[float, ...]] = attrgetter(*SERIES)
+_measurement_columns: Callable[[StepColumns], tuple[Sequence[float], ...]] = attrgetter(*SERIES)
 
 
-class StepColumns:
+class StepCollector:
     """Collects the steps of a run, in order of arrival."""
 
     def __init__(self) -> None:
@@ -170,6 +172,15 @@ class StepColumns:
         self._steps.append((step, attempt, when))
         if len(self._steps) >= PACKED:
             self._pack()
+
+    def add_steps(self, steps: StepColumns, attempt: int, times: Sequence[float]) -> None:
+        """Take in steps of a rank in an attempt, each with the Unix time at which it ended."""
+        self._pack()
+        count = len(steps)
+        ranks = np.full(count, steps.rank)
+        attempts = np.full(count, attempt)
+        self._whole.append(np.stack([ranks, steps.step, steps.epoch, attempts], axis=1))
+        self._figures.append(np.stack([times, *_measurement_columns(steps)], axis=1))
 
     def resume(self, attempt: int, step: int) -> None:
         """Note that an attempt begins after this step: later ones of attempts before it did not
@@ -198,6 +209,8 @@ class StepColumns:
 
     def _pack(self) -> None:
         steps = self._steps
+        if not steps and self._whole:
+            return
         whole_rows = [(step.rank, step.step, step.epoch, attempt) for step, attempt, _ in steps]
         figure_rows = [(when, *_measurements(step)) for step, _, when in steps]
         # `reshape`, since an array of no rows has no columns. The first or last one is the attempt

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from remote.cluster.hosts import HOSTS
 from remote.events import Restarted, decode, expand
@@ -26,6 +26,9 @@ from remote.run.output.script_readings import Expand
 from training.mistake import MistakeError
 from training.wire.events import SESSION, Record, other_format
 from training.wire.host_events import Launched
+
+if TYPE_CHECKING:  # lists of runs need no state of any
+    from remote.record.snapshots import RunMoment
 
 LOOK = 0.2
 """Seconds between two looks at what another launcher has recorded."""
@@ -47,7 +50,8 @@ class RunFolderError(MistakeError):
 
 EVENT = rb'"event\\?": ?\\?"'
 """What stands before the name of an event. The quotes are escaped if a rank reported it."""
-STEP = re.compile(rb'"step\\?": ?(\d{1,18})\b')
+STEP = re.compile(rb'"step\\?": ?(\d{1,18})\b(?:, ?"count": ?(\d{1,6})\b)?')
+"""What names a step, or the last one of a block with the number of its steps."""
 
 
 def compile_scan(event_names: Iterable[str]) -> re.Pattern[bytes]:
@@ -62,9 +66,14 @@ def compile_scan_for_others(event_names: Iterable[str]) -> re.Pattern[bytes]:
     return re.compile(EVENT + rb'(?!(?:%s)\\?")' % any_name)
 
 
-def find_steps(lines: bytes) -> list[int]:
-    """Return the steps that the events in these lines name."""
-    return [int(digits) for digits in STEP.findall(lines)]
+def has_steps_between(lines: bytes, first_step: int, last_step: int) -> bool:
+    """Return True if an event in these lines may be of a step from the first to the last one."""
+    for step_digits, count_digits in STEP.findall(lines):
+        step = int(step_digits)
+        count = int(count_digits or 1)
+        if step - count < last_step and first_step <= step:
+            return True
+    return False
 
 
 def select_lines(block: bytes, is_needed: Callable[[bytes], object]) -> list[bytes]:
@@ -73,6 +82,16 @@ def select_lines(block: bytes, is_needed: Callable[[bytes], object]) -> list[byt
     if not is_needed(block):
         return []
     return [line for line in block.splitlines() if is_needed(line)]
+
+
+def find_lines(block: bytes, pattern: re.Pattern[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a block that have the pattern. The others are passed over at the speed of
+    the search, and are not cut."""
+    position = 0
+    while match := pattern.search(block, position):
+        start = block.rfind(b"\n", 0, match.start()) + 1
+        position = block.find(b"\n", match.end()) + 1 or len(block)
+        yield block[start:position]
 
 
 # Lines into records -------------------------------------------------------------------------------
@@ -197,13 +216,16 @@ class EventsReader:
             return block[:lines_end]
         return b""
 
-    def seek(self, offset: int, expand: Expand | None = None) -> None:
-        """Continue at the byte `offset`, where a line begins. `expand` belongs to that place."""
+    def seek(self, offset: int) -> None:
+        """Continue at the byte `offset`, where a line begins."""
         self.offset = offset
-        if expand:
-            self.parser.expand = expand
         if self._file:
             self._file.seek(offset)
+
+    def continue_from(self, moment: RunMoment) -> None:
+        """Continue behind a moment of the run."""
+        self.parser.expand = moment.expand
+        self.seek(moment.offset)
 
     def seek_line(self, offset: int) -> None:
         """Continue at the first line that begins at the byte `offset` or later."""
@@ -282,13 +304,18 @@ def read_records(
     hosts: int = HOSTS,
     remark: Remark | None = None,
     expand: Expand = expand,
+    *,
+    after: RunMoment | None = None,
 ) -> Iterator[Record]:
     """Yield the records of a run with so many hosts in order of arrival, expanded (see
-    `remote.run.output.script_readings`). `remark` is called with what was left out.
+    `remote.run.output.script_readings`), or only those after a moment. `remark` is called with what
+    was left out.
 
     Raises: OtherFormat; RunFolderError.
     """
     with closing(EventsReader(folder, hosts, expand)) as reader:
+        if after:
+            reader.continue_from(after)
         reader.require_file()
         yield from reader
         yield from reader.read_unfinished_line()
@@ -296,14 +323,21 @@ def read_records(
 
 
 def follow_records(
-    folder: Path, hosts: int, remark: Remark | None = None, expand: Expand = expand
+    folder: Path,
+    hosts: int,
+    remark: Remark | None = None,
+    expand: Expand = expand,
+    *,
+    start: int = 0,
 ) -> Iterator[Record]:
     """Yield what `read_records` does, and what a launcher adds to it as long as it records the run.
+    `start`: the bytes of the record that are left out.
 
     Raises: OtherFormat; RunFolderError.
     """
     is_over = False
     with closing(EventsReader(folder, hosts, expand)) as reader:
+        reader.seek(start)
         while not is_over:
             is_over = not launcher(folder)  # asked before the read, so as to miss no last record
             yield from reader

@@ -10,14 +10,14 @@ from pathlib import Path
 from msgspec import Struct
 
 from remote.cluster.hosts import RANKS
-from remote.record.events_file import EventsReader, compile_scan, read_samples, select_lines
+from remote.record.events_file import EventsReader, compile_scan, find_lines, read_samples
 from remote.run.output.script_readings import Expand
 from remote.statistics.mean import finite_mean
-from training.wire.events import Record
+from training.wire.events import Record, split_steps
 from training.wire.rank_events import Evaluated, ScriptMetrics, StepFinished
 
 SAMPLE = 1 << 14
-"""Bytes of records that are read at each place: some twenty steps."""
+"""Bytes of records that are read at each place: hundreds of steps."""
 LARGE = 64 << 20
 """Bytes of records beyond which they are not searched for tests, which takes a while."""
 TESTS = compile_scan((Evaluated.wire_name,))
@@ -51,9 +51,10 @@ def _sample_training(folder: Path, place_count: int) -> Iterator[LossPoint]:
     expand_script = Expander(RANKS, watch=False)
     for place, records in enumerate(read_samples(folder, place_count, SAMPLE)):
         points: list[LossPoint] = [
-            (record.event.step, record.event.loss)
+            (step.event.step, step.event.loss)
             for record in records
-            if isinstance(record.event, StepFinished)
+            for step in split_steps(record)
+            if isinstance(step.event, StepFinished)
         ]
         points = points or list(_find_printed_losses(records, expand_script))
         mean_loss = finite_mean([loss for _, loss in points])
@@ -79,7 +80,7 @@ def _find_tests(folder: Path) -> Iterator[LossPoint]:
             return
         reader.require_file()
         while block := reader.read_block():
-            for record in reader.parser.parse(select_lines(block, TESTS.search)):
+            for record in reader.parser.parse(find_lines(block, TESTS)):
                 event = record.event
                 if isinstance(event, Evaluated) and event.rank == 0 and math.isfinite(event.loss):
                     yield event.step, event.loss

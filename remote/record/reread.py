@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 from msgspec import Struct
 
 from remote import events
 from remote.events import expand
-from remote.record.events_file import EventsReader, compile_scan, find_steps, select_lines
+from remote.record.events_file import EventsReader, compile_scan, has_steps_between, select_lines
 from remote.run.output.script_readings import Expand
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
-from training.wire.events import Record
+from training.wire.events import Record, split_steps
 from training.wire.host_events import Exited, OutputText
 from training.wire.rank_events import ScriptMetrics, Started, StepFinished
 
@@ -61,13 +62,14 @@ def reread_steps(
     needed_events = STARTED if expand is events.expand else OF_SCRIPT
 
     def is_needed(lines: bytes) -> bool:
-        has_steps = any(first_step <= step <= last_step for step in find_steps(lines))
+        has_steps = has_steps_between(lines, first_step, last_step)
         return has_steps or needed_events.search(lines) is not None
 
     with closing(EventsReader(folder, host_count, expand)) as reader:
         reader.require_file()
         while block := reader.read_block():
-            for record in reader.parser.parse(select_lines(block, is_needed)):
+            records = reader.parser.parse(select_lines(block, is_needed))
+            for record in chain.from_iterable(map(split_steps, records)):
                 event = record.event
                 if record.attempt > attempt and isinstance(event, Started | StepFinished):
                     attempt = record.attempt

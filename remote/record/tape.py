@@ -3,17 +3,28 @@ its state."""
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator
+from bisect import bisect
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from remote.plan.plan import Plan
-from remote.record.events_file import EventsReader, compile_scan_for_others, select_lines
+from remote.record import snapshots
+from remote.record.events_file import (
+    EventsReader,
+    compile_scan,
+    compile_scan_for_others,
+    find_lines,
+)
+from remote.record.snapshots import RunMoment
 from remote.run.apply import apply_record
-from remote.run.output.script_readings import Expand, expander
+from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
-from training.wire.events import Record
+from training.wire.events import Record, split_steps
+from training.wire.rank_events import StepFinished
+from training.wire.step_block import StepBlock
 
 COPIES = 64
 """Copies of the state that are kept of a run, and so the parts of it that jumping back re-reads."""
@@ -21,24 +32,34 @@ MEMORY = 256 << 20
 """Bytes of copies that are kept. If there are more, every second one is dropped."""
 APART = 1 << 20
 """Bytes of records between two copies, at the least."""
-LARGE = 8 << 20
+LARGE = 2 << 20
 """Bytes of records beyond which a preview leaves some out, as reading all of them takes long."""
 WHOLE = 1 << 18
 """Bytes at the beginning and at the end of which a preview reads all records."""
-STEPS = 4_000
-"""About how many steps a preview reads in between."""
-PLACES = 16
+END_OF_RANK = 1 << 13
+"""Bytes at the end, for each rank, of which it reads a few steps of each block: its last ones are
+among them."""
+LINES = 4_000
+"""About how many of the lines with steps and samples a preview reads in between."""
+PLACES = 8
 """At how many places it reads them, at the least."""
+LINES_OF_RANK = 6
+"""How many it reads of each rank at a place."""
+BLOCK_LINES = 4
+"""As many lines a block of steps counts for. About as many of its steps are applied."""
 BLOCK = 1 << 16
 """Bytes that a preview reads or passes over at once."""
-RARE = compile_scan_for_others(("step", "text", "hostsample", "ranksample", "gpusample"))
+FREQUENT = ("steps", "step", "text", "hostsample", "ranksample", "gpusample")
+RARE = compile_scan_for_others(FREQUENT)
 """Finds the events that a preview always reads. The others come by the thousand, and each says
 little."""
+STEPS = compile_scan(("steps",))
+_offset_of = attrgetter("offset")
 
 
 class StateCopy(NamedTuple):
     """The state of a run after `offset` bytes of its records, with what expands the next ones,
-    pickled by this process."""
+    frozen by this process and compressed."""
 
     now: float
     offset: int
@@ -52,8 +73,10 @@ class Tape:
     """
 
     def __init__(self, folder: Path, plan: Plan, *, rewinds: bool = True) -> None:
-        """`rewinds`: keep copies of the state, for `rewind`."""
+        """Begin at the newest snapshot of the run, or before the first record. `rewinds`: keep
+        copies of the state, for `rewind`."""
         self.plan = plan
+        self._folder = folder
         self._reader = EventsReader(folder, len(plan.hosts))
         self._rewinds = rewinds
         self._begin()
@@ -62,12 +85,17 @@ class Tape:
         self._size = self._reader.size
         self._apart = max(APART, self._size // COPIES)
         self._copies: list[StateCopy] = []
-        self._continue(RunState(self.plan), expander(self.plan), 0)
+        newest_moment = snapshots.find_newest(self._folder, self.plan)
+        self._continue(newest_moment or self._beginning())
+        self._saved_offset = self._reader.offset
 
-    def _continue(self, state: RunState, expand: Expand, offset: int) -> None:
-        """Go on with the records behind `offset`, to which the state and `expand` belong."""
-        self.state = state
-        self._reader.seek(offset, expand)
+    def _beginning(self) -> RunMoment:
+        return RunMoment(RunState(self.plan), expander(self.plan), 0)
+
+    def _continue(self, moment: RunMoment) -> None:
+        """Go on from a moment of the run."""
+        self.state = moment.state
+        self._reader.continue_from(moment)
         self._next: list[Record] = []
 
     @property
@@ -75,73 +103,113 @@ class Tape:
         """Return how much of the records has been applied, from 0 to 1."""
         return min(1.0, self._reader.offset / self._size) if self._size else 1.0
 
+    @property
+    def is_far_behind(self) -> bool:
+        """Return True if so many records are still to be applied that this takes long."""
+        return self._reader.size - self._reader.offset > LARGE
+
     def close(self) -> None:
         """Close the file."""
         self._reader.close()
 
-    def advance(self, end_time: float, line_count: int) -> bool:
-        """Apply the next records up to a time, of at most so many lines. Return True if there are
-        more up to that time. Raises: OtherFormat; RunFolderError."""
-        for _ in range(line_count):
+    def save(self) -> None:
+        """Write a snapshot of the state, if it saves a reader much time. All of the record has been
+        applied."""
+        offset = self._reader.offset
+        # Of records that are left out, each reader is told.
+        if offset - self._saved_offset < snapshots.APART or self._reader.parser.left_out:
+            return
+        self._saved_offset = offset
+        with suppress(OSError):  # it is only a cache
+            snapshots.write_snapshot(self._folder, self.plan, self._moment())
+
+    def _moment(self) -> RunMoment:
+        return RunMoment(self.state, self._reader.parser.expand, self._reader.offset)
+
+    def advance(self, end_time: float, record_count: int) -> bool:
+        """Apply the next records up to a time: about so many, as those of a line come together.
+        Each step of a block is one. Return True if there are more up to that time. Raises:
+        OtherFormat; RunFolderError."""
+        while record_count > 0:
             self._next = self._next or self._reader.read_records()
             if not self._next:
                 self._reader.check_end()
                 return False
-            # One line holds records of one moment, so that the first tells for all.
-            if self._time_of(self._next[0]) > end_time:
+            record_count -= sum(map(_count_steps, self._next))
+            if not self._apply_line(end_time):
                 return False
-            for record in self._next:
-                apply_record(self.state, record)
-            self._next = []
             self._keep_copy()
         return True
 
+    def _apply_line(self, end_time: float) -> bool:
+        """Apply the records of the line up to a time. Return True if these are all."""
+        while self._next:
+            record = self._next.pop(0)
+            if self._time_of(record) <= end_time:
+                apply_record(self.state, record)
+            elif isinstance(record.event, StepBlock):  # which may begin before that time
+                self._next = [*split_steps(record), *self._next]
+            else:
+                self._next.insert(0, record)
+                return False
+        return True
+
     def preview(self) -> None:
-        """Apply all records; if they are `LARGE`, leave out most steps, samples and lines of text.
-        The curves then have the same course with fewer points. Raises: OtherFormat;
+        """Apply all records from here on; if they are `LARGE`, leave out most steps, samples and
+        lines of text. The curves then have the same course with fewer points. Raises: OtherFormat;
         RunFolderError."""
         self._reader.require_file()
-        for block in self._select_blocks():
-            for record in self._reader.parser.parse(block):
+        for line, is_sample in self._select_lines():
+            records = list(self._reader.parser.parse((line,)))
+            for record in _sample_steps(records) if is_sample else records:
                 apply_record(self.state, record)
 
-    def _select_blocks(self) -> Iterator[list[bytes]]:
-        """Read to the end of the file. Yield the lines of each block that `preview` applies.
+    def _select_lines(self) -> Iterator[tuple[bytes, bool]]:
+        """Read to the end of the file. Yield the lines that `preview` applies, each with whether it
+        stands for others.
 
         Of what is frequent these are a few lines of all ranks at a time, as ranks wait for each
         other.
         """
+        begin = self._reader.offset
         file_size = self._reader.size
-        is_small = file_size <= LARGE
-        group_size = 4 * self.plan.world_size
-        group_distance = file_size // max(PLACES, STEPS // group_size)
-        next_group = 0
+        is_small = not self.is_far_behind
+        end = file_size - END_OF_RANK * self.plan.world_size
+        group_size = LINES_OF_RANK * self.plan.world_size
+        group_distance = (file_size - begin) // max(PLACES, LINES // group_size)
+        next_group = begin
         pending_lines = 0  # lines of the current group that are still to come
-        offset = 0
+        offset = begin
         while block := self._reader.read_block(BLOCK):
-            is_whole = is_small or offset < WHOLE or offset > file_size - WHOLE
-            if offset >= next_group:
+            is_whole = is_small or offset < begin + WHOLE or offset > file_size - WHOLE
+            if offset >= min(next_group, end):
                 pending_lines = group_size
                 next_group = offset + group_distance
             if is_whole:
-                yield block.splitlines()
-            elif pending_lines:
-                block_lines = block.splitlines()
-                yield block_lines[:pending_lines]
-                yield [line for line in block_lines[pending_lines:] if RARE.search(line)]
-                pending_lines = max(0, pending_lines - len(block_lines))
+                yield from ((line, False) for line in block.splitlines())
+            elif pending_lines > 0:
+                for line in block.splitlines():
+                    if pending_lines > 0 or RARE.search(line):
+                        yield line, True
+                    pending_lines -= BLOCK_LINES if STEPS.search(line) else 1
             else:
-                yield select_lines(block, RARE.search)
+                yield from ((line, True) for line in find_lines(block, RARE))
             offset = self._reader.offset
 
     def rewind(self, target_time: float) -> None:
         """Go back to a known time at or before `target_time`; `state` is another one then."""
-        for state_copy in reversed(self._copies):
-            if state_copy.now <= target_time:
-                state, expand = pickle.loads(state_copy.data)
-                self._continue(state, expand, state_copy.offset)
-                return
-        self._continue(RunState(self.plan), expander(self.plan), 0)
+        earlier_copies = [copy for copy in self._copies if copy.now <= target_time]
+        newest_copy = earlier_copies[-1] if earlier_copies else None
+        copy_offset = newest_copy.offset if newest_copy else 0
+        moment = snapshots.find_newest(self._folder, self.plan, target_time, copy_offset)
+        if moment is None:
+            moment = self._thaw(newest_copy) if newest_copy else self._beginning()
+        self._continue(moment)
+
+    def _thaw(self, state_copy: StateCopy) -> RunMoment:
+        frozen_state = snapshots.decompress(state_copy.data)
+        state, expand = snapshots.thaw(frozen_state, self.plan)
+        return RunMoment(state, expand, state_copy.offset)
 
     def renew(self) -> None:
         """Begin anew if the file has been replaced."""
@@ -153,19 +221,37 @@ class Tape:
         return record.time - host.offset if host else record.time
 
     def _keep_copy(self) -> None:
-        """Keep a copy of the state, if the last one is far behind."""
-        newest_offset = self._copies[-1].offset if self._copies else 0
-        if not self._rewinds or self._reader.offset - newest_offset < self._apart:
+        """Keep a copy of the state, if the last one before it is far behind."""
+        if not self._rewinds:
             return
-        pickled_state = pickle.dumps(
-            (self.state, self._reader.parser.expand), pickle.HIGHEST_PROTOCOL
-        )
-        self._copies.append(StateCopy(self.state.now, self._reader.offset, pickled_state))
-        if (
-            sum(len(state_copy.data) for state_copy in self._copies) > MEMORY
-        ):  # the state of many ranks
+        moment = self._moment()
+        place = bisect(self._copies, moment.offset, key=_offset_of)
+        previous_offset = self._copies[place - 1].offset if place else 0
+        if moment.offset - previous_offset < self._apart:
+            return
+        data = snapshots.compress(snapshots.freeze(moment.state, moment.expand))
+        state_copy = StateCopy(self.state.now, moment.offset, data)
+        self._copies.insert(place, state_copy)
+        # The state of many ranks is large.
+        if sum(len(state_copy.data) for state_copy in self._copies) > MEMORY:
             del self._copies[::2]
             self._apart *= 2
+
+
+def _count_steps(record: Record) -> int:
+    return record.event.count if isinstance(record.event, StepBlock) else 1
+
+
+def _sample_steps(records: Sequence[Record]) -> Iterator[Record]:
+    """Yield a few of the steps of a block, with its last one, and all other records."""
+    for record in records:
+        # A power of two, so that ranks whose blocks are of about one size have steps in common.
+        distance = 1 << max(0, (_count_steps(record) // BLOCK_LINES).bit_length() - 1)
+        parts = split_steps(record)
+        for part in parts:
+            is_left_out = isinstance(part.event, StepFinished) and part.event.step % distance
+            if not is_left_out or part is parts[-1]:
+                yield part
 
 
 def preview_tape(folder: Path, plan: Plan) -> Tape:
@@ -178,8 +264,3 @@ def preview_tape(folder: Path, plan: Plan) -> Tape:
         tape.close()
         raise
     return tape
-
-
-def is_large(folder: Path) -> bool:
-    """Return True if a run has so many records that reading all of them takes long."""
-    return EventsReader(folder).size > LARGE

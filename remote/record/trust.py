@@ -106,16 +106,15 @@ def unknown(plan: Plan, explanation: str) -> str:
 # Signatures ---------------------------------------------------------------------------------------
 
 
-def signature(data: bytes) -> str:
-    """Proves later that this user recorded the data; "" where the user's configuration cannot hold
-    a key."""
+def signature(data: bytes, kind: str = PLAN) -> str:
+    """Proves later that this user recorded the data, a file of this kind; "" where the user's
+    configuration cannot hold a key."""
     try:
         key = _key()
     except (OSError, RuntimeError):  # a user without a home
         return ""
-    # The prefix keeps a signature from meaning anything for other data that may be signed one
-    # day.
-    return hmac.new(key, b"rankboard plan.json\n" + data, hashlib.sha256).hexdigest()
+    # The prefix keeps a signature of one kind of data from meaning anything for another.
+    return hmac.new(key, f"rankboard {kind}\n".encode() + data, hashlib.sha256).hexdigest()
 
 
 def is_ours(folder: Path, data: bytes) -> bool:
@@ -136,9 +135,9 @@ def is_started_here(folder: Path) -> bool:
     return is_ours(folder, data) and not (folder / ELSEWHERE).exists()
 
 
-def is_signed(data: bytes, found_signature: bytes) -> bool:
-    """Return True if this user made the signature for these data."""
-    own_signature = signature(data)
+def is_signed(data: bytes, found_signature: bytes, kind: str = PLAN) -> bool:
+    """Return True if this user made the signature for these data, a file of this kind."""
+    own_signature = signature(data, kind)
     return bool(own_signature) and hmac.compare_digest(
         own_signature.encode(), found_signature.strip()
     )

@@ -1,4 +1,4 @@
-"""Watch a run by its record alone, as it grows; nothing is sent."""
+"""Watch a run by its record alone, as it grows; nothing is sent, and the record stays as it is."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from remote.record.tape import Tape
 from remote.run.state.phases import RunPhase
 from training.wire.events import Record
 
-LINES = 500
-"""Lines that are taken in at once while the lock is held."""
+RECORDS = 500
+"""Records that are taken in at once while the lock is held: about so many, as those of a line come
+together."""
 FIRST = 1.0
 """Seconds that a run with an overview has to be drawn, before all of it is read."""
 END = float("inf")
@@ -65,13 +66,20 @@ class WatchedRun:
 
     def _begin(self) -> None:
         """Take in what is recorded so far. Raises: OtherFormat; RunFolderError."""
-        if tape.is_large(self.folder):
+        if self._tape.is_far_behind:
             self._preview = tape.preview_tape(self.folder, self.plan)
             self.state = self._preview.state
             self.reading = 0.0
         else:
             self._tape.advance(END, sys.maxsize)
+            self._save()
         self._hold(END, is_there=True)
+
+    def _save(self) -> None:
+        """Keep what was read of a long record, for the next reader; a launcher does so itself."""
+        if self.launcher is None:
+            with self.lock:
+                self._tape.save()
 
     @property
     def has_ended(self) -> bool:
@@ -137,7 +145,7 @@ class WatchedRun:
             self._tape.rewind(shown_time)
         # While the whole record is still being read, the screen stays on what it has: the
         # overview, or the state before a jump.
-        if self._tape.state is not self.state and self._tape.advance(shown_time, LINES):
+        if self._tape.state is not self.state and self._tape.advance(shown_time, RECORDS):
             self.reading = self._tape.share  # it is shown once it has come as far
             if self._preview and shown_time == END:
                 self._go_on(self._preview, shown_time, holder)
@@ -145,6 +153,8 @@ class WatchedRun:
         is_more = self._go_on(self._tape, shown_time, holder)
         self.reading = None
         self._close_preview()
+        if shown_time == END and not is_more:
+            self._save()
         if shown_time == END and not self.has_ended and not self.folder.is_dir():
             raise RunFolderError(f"{self.folder} is gone: somebody has deleted the run")
         return is_more
@@ -152,7 +162,7 @@ class WatchedRun:
     def _go_on(self, shown_tape: Tape, shown_time: float, holder: Holder | None) -> bool:
         """Show this tape, with the next lines. Return True if there may be more."""
         with self.lock:
-            is_more = shown_tape.advance(shown_time, LINES)
+            is_more = shown_tape.advance(shown_time, RECORDS)
             self.state = shown_tape.state
             self.launcher = holder
             self._hold(shown_time, is_there=not is_more)

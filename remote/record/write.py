@@ -22,6 +22,8 @@ from remote.plan.plan import Plan, PlanError
 from remote.record import files, layout, lock, marks, summary, trust
 from remote.record.classification import format_last_report
 from remote.record.overview import encode_overview, make_overview
+from remote.record.snapshots import RunMoment, SnapshotKeeper
+from remote.run.output.script_readings import Expand
 from remote.run.run_state import RunState
 from training.wire.events import Record
 from training.wire.host_events import OutputText
@@ -44,6 +46,7 @@ class Recorder:
         self._waiting: defaultdict[Path, list[bytes]] = defaultdict(list)
         self._problem = ""
         self._overview_due = -math.inf
+        self._snapshots = SnapshotKeeper(self.folder, plan)
         try:
             self._lock = self._make(runs_dir, plan, continues)
         except OSError as error:
@@ -97,10 +100,11 @@ class Recorder:
         self._waiting.clear()
         return "" if was_reported else self._problem
 
-    def close(self, state: RunState) -> str:
-        """Write what is left, the overview, the summary and the report. Return a message as
-        `flush` does."""
+    def close(self, state: RunState, expand: Expand | None = None) -> str:
+        """Write what is left, the overview, the summary and the report; with what expands the next
+        records also a last snapshot. Return a message as `flush` does."""
         write_problem = self.flush()
+        last_offset = self._measure_events()
         # First of all: what follows may take long, and no record comes any more.
         self.release()
         report_text = format_last_report(state)
@@ -115,6 +119,8 @@ class Recorder:
                 write_whole(path, file_bytes)
             except OSError as error:
                 write_problem = write_problem or f"cannot write {path}: {error.strerror}"
+        if expand and not self._problem:
+            self._snapshots.finish(RunMoment(state, expand, last_offset))
         return write_problem
 
     def update_overview(self, state: RunState) -> None:
@@ -125,6 +131,23 @@ class Recorder:
         self._overview_due = now + OVERVIEW_EVERY
         with suppress(OSError):  # a disk that fails is reported by `flush`
             write_whole(self.folder / layout.OVERVIEW, encode_overview(make_overview(state)))
+
+    def keep_snapshot(self, state: RunState, expand: Expand) -> None:
+        """Keep a snapshot of the run, to which all records have led that are written, and no other;
+        unless that would take much time or room."""
+        # The state has records that could not be written.
+        if self._problem:
+            return
+        offset = self._measure_events()
+        if self._snapshots.is_due(offset):
+            self._snapshots.keep(RunMoment(state, expand, offset))
+
+    def _measure_events(self) -> int:
+        """Return how many bytes of records there are; 0 if none."""
+        try:
+            return self._events.stat().st_size
+        except OSError:
+            return 0
 
     def release(self) -> None:
         """Let another launcher record the run."""

@@ -6,11 +6,23 @@ as watching it live.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
+from itertools import compress, count, pairwise
+from operator import ne, sub
+
 from remote.run import host_records, launcher_records
 from remote.run.run_state import RunState, began_here
+from remote.run.series.step_times import RECENT
+from remote.run.state.host_state import FRESH
+from remote.run.state.script_rank import is_of_watch
 from remote.sanitise import fit
-from training.wire.events import Record
+from training.wire.events import Record, make_step_records
 from training.wire.host_events import Hello
+from training.wire.step_block import StepBlock, StepColumns
+
+FEW = 4
+"""Steps that are taken in one by one: so few at once would take as long."""
 
 
 def apply_record(run: RunState, record: Record) -> None:
@@ -20,6 +32,13 @@ def apply_record(run: RunState, record: Record) -> None:
     nothing.
     """
     record = fit(record)
+    if isinstance(record.event, StepBlock):
+        _apply_steps(run, record, record.event.unpack())
+    else:
+        _apply_one(run, record)
+
+
+def _apply_one(run: RunState, record: Record) -> None:
     when = record.time
     host = run.host(record.host)
     if host:
@@ -49,3 +68,71 @@ def apply_record(run: RunState, record: Record) -> None:
         host_records.apply(run, record, host, when)
     else:
         launcher_records.apply(run, record, when)
+
+
+# Steps --------------------------------------------------------------------------------------------
+
+
+def _apply_steps(run: RunState, record: Record, steps: StepColumns) -> None:
+    """Take in the steps of a block. The state is the same as if each came in a record of its own.
+
+    Of alike steps the first one is taken in alone: it may begin or end something, such as an epoch
+    or a stall. The others then change nothing but figures, and are taken in at once.
+    """
+    for part in _split_alike(steps):
+        if len(part) <= FEW:
+            _apply_one_by_one(run, record, part)
+            continue
+        _apply_one_by_one(run, record, part.part(0, 1))
+        others = part.part(1)
+        if not _apply_at_once(run, record, others):
+            _apply_one_by_one(run, record, others)
+
+
+def _split_alike(steps: StepColumns) -> Iterator[StepColumns]:
+    """Yield the parts of a block whose steps follow one another, in one epoch, with losses of one
+    kind: numbers, none or unknown ones."""
+    if len(steps) <= FEW:
+        yield steps
+        return
+    kinds = [
+        *zip(
+            steps.epoch,
+            map(sub, steps.step, count()),
+            steps.loss_known,
+            map(math.isfinite, steps.loss),
+            map(is_of_watch, steps.compute, steps.sync),
+            strict=False,  # as `count` never ends
+        )
+    ]
+    changes = compress(count(1), map(ne, kinds, kinds[1:]))
+    for start, stop in pairwise((0, *changes, len(steps))):
+        yield steps.part(start, stop)
+
+
+def _apply_one_by_one(run: RunState, record: Record, steps: StepColumns) -> None:
+    for step_record in make_step_records(record, steps):
+        _apply_one(run, step_record)
+
+
+def _apply_at_once(run: RunState, record: Record, steps: StepColumns) -> bool:
+    """Take in alike steps that follow a step like them. Return False if that is not possible."""
+    host = run.host(record.host)
+    rank = run.rank_of(steps.rank, host) if host else None
+    # What a rank of another attempt has made counts no more.
+    if host is None or rank is None or record.attempt < run.attempt:
+        return False
+    # Much begins with the first steps of an attempt.
+    if len(rank.pace) < RECENT:
+        return False
+    # Each one that is no number may be the one that says that the run has diverged.
+    if steps.loss_known[0] and not math.isfinite(steps.loss[0]):
+        return False
+    # A clock that was set, or a silence, may tell something of the run or the host.
+    times = [min(time, record.time) - host.offset for time in steps.times]
+    follows = run.started > 0 and times[0] >= max(host.began, run.started, run.first_record_at)
+    if times != sorted(times) or not follows or times[-1] - host.heard > FRESH:
+        return False
+    run.now = max(run.now, times[-1])
+    host_records.take_steps(run, steps, host, rank, times)
+    return True

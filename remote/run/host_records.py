@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from operator import itemgetter
 
 from remote.events import Parsed
 from remote.format import duration
@@ -18,14 +20,15 @@ from remote.run.findings.isolation import describe_isolation
 from remote.run.output.worker_lines import split_by_rank
 from remote.run.run_state import RunState, judge_rank, restart, take_age
 from remote.run.series.marks import CHECKPOINT, EPOCH, RESTART, TEST
-from remote.run.state.epoch_tally import MOST_PENDING, epoch_line
+from remote.run.state.epoch_tally import MOST_PENDING, EpochSums, epoch_line
 from remote.run.state.host_state import LAST_WORDS, HostState
 from remote.run.state.phases import HostPhase, RankPhase, RunPhase
-from remote.run.state.progress import WATCHED, Diverged
+from remote.run.state.progress import TOTAL_HINT, WATCHED, Diverged
 from remote.run.state.rank_state import RankState, find_leader
 from remote.run.state.script_metrics import MOST
-from remote.run.state.script_rank import ScriptRank
+from remote.run.state.script_rank import ScriptRank, is_of_watch
 from remote.run.state.types import Cause, Evidence
+from training.schedule import Schedule
 from training.wire.enums import EndReason
 from training.wire.events import Event, Record
 from training.wire.host_events import (
@@ -57,6 +60,7 @@ from training.wire.rank_events import (
     Started,
     StepFinished,
 )
+from training.wire.step_block import StepColumns
 
 
 def apply(run: RunState, record: Record, host: HostState, when: float) -> None:
@@ -168,7 +172,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
             judge_rank(run, rank)
         case WorkerExited():
             workers.take_exit(run, rank, when)
-    if run.epoch_tally.pending and isinstance(event, StepFinished | Finished | Exited):
+    if run.epoch_tally.pending and isinstance(event, _ENDING_EPOCHS):
         _tell_epochs(run, rank, when)
     # Last, since detectors look at the rank as it is after the report.
     if isinstance(event, StepFinished | ScriptMetrics):
@@ -186,19 +190,64 @@ def _take_step(
     _update_forecast(run, rank)
 
 
+def take_steps(
+    run: RunState,
+    steps: StepColumns,
+    host: HostState,
+    rank: RankState,
+    times: Sequence[float],
+) -> None:
+    """Take in alike steps of a rank at once, see `remote.run.apply`: with what each of them changes
+    once the run knows the first of them."""
+    host.hear(times[-1], run.now)
+    if isinstance(rank, ScriptRank):
+        steps = rank.shown_steps(steps)
+    if run.trains(rank):
+        run.curves.take_steps(steps, rank.rank, [when - run.started for when in times])
+    turns = {*rank.find_turns()}
+    for detector in run.detectors:
+        turns |= {*detector.find_checks(steps, rank)}
+    turn_places = sorted(turn - steps.step[0] + 1 for turn in turns)
+    inner_places = [place for place in turn_places if 0 < place < len(steps)]
+    for start, stop in pairwise((0, *inner_places, len(steps))):
+        part = steps.part(start, stop)
+        rank.take_steps(part, times[start:stop])
+        _show_detectors(run, part, rank, times[start:stop])
+    if rank is find_leader(run.ranks):
+        run.forecast.take_pace(steps.step, steps.seconds, run.progress.steps)
+        _update_forecast(run, rank)
+
+
+def _show_detectors(
+    run: RunState, steps: StepColumns, rank: RankState, times: Sequence[float]
+) -> None:
+    remarks = [
+        remark for detector in run.detectors for remark in detector.take_steps(steps, rank, times)
+    ]
+    for when, text in sorted(remarks, key=itemgetter(0)):
+        run.note("", text, when)
+
+
+_ENDING_EPOCHS = (StepFinished, Epoch, Evaluated, Saved, Finished, Exited)
+"""Events after which all may be known of an epoch."""
+
+
 def _tell_epochs(run: RunState, rank: RankState, when: float) -> None:
-    """Add a line for each epoch that all ranks have finished, once its test and checkpoint are
-    known, too: when the first rank, which tells them, has gone on."""
+    """Add a line for each epoch that all ranks have finished, as soon as its test and checkpoint
+    are known, too; without them when the first rank, which tells them, has gone on."""
     first_rank = next((rank for rank in run.ranks if rank.step), rank)
     has_ended = first_rank.finished or first_rank.exited is not None
-    # Not at each step of each rank.
-    if rank is not first_rank and not has_ended:
-        return
     tally = run.epoch_tally
     num_training = sum(rank.step > 0 for rank in run.ranks)
     test_of_epoch = {test.epoch: test for test in run.progress.evaluations[-MOST_PENDING:]}
     saved_step = max(rank.saved_step for rank in run.ranks)
-    for sums in tally.pop_finished(num_training, math.inf if has_ended else first_rank.epoch):
+
+    def is_complete(sums: EpochSums) -> bool:
+        has_gone_on = has_ended or first_rank.epoch > sums.epoch
+        has_checkpoint = saved_step >= sums.step or not _saves_after(run, sums.step)
+        return has_gone_on or (sums.epoch in test_of_epoch and has_checkpoint)
+
+    for sums in tally.pop_finished(num_training, is_complete):
         # The newest checkpoint may be of an earlier epoch, or by now of a later one.
         is_of_epoch = tally.last_step < saved_step <= sums.step
         tally.last_step = sums.step
@@ -209,6 +258,14 @@ def _tell_epochs(run: RunState, rank: RankState, when: float) -> None:
             saved_step if is_of_epoch else 0,
         )
         run.log.add_epoch(when, line)
+
+
+def _saves_after(run: RunState, step: int) -> bool:
+    """Return True if a checkpoint is saved after this step."""
+    job, begun = run.plan.job, run.progress.begun
+    if job is None or begun is None:
+        return False
+    return Schedule.of(job, begun.steps_per_epoch, compares=False).saves(step)
 
 
 def _take_isolation(run: RunState, event: Isolation, rank: RankState, when: float) -> None:
@@ -262,9 +319,10 @@ def _hide_step_losses(run: RunState, rank: RankState) -> None:
 def _begin_script(run: RunState, step: StepFinished, when: float) -> None:
     """Take in the first step of an attempt of a script, which shows whether torch is watched."""
     progress = run.progress
-    if not progress.watched and run.plan.job is None and (step.compute or step.sync):
+    is_watched = run.plan.job is None and is_of_watch(step.compute, step.sync)
+    if is_watched and not progress.watched:
         progress.watched = True
-        run.note("", WATCHED, when)
+        run.note("", f"{WATCHED}; {TOTAL_HINT}", when)
     if progress.first_step_attempt < run.attempt:
         progress.first_step_attempt = run.attempt
         last_step = max(0, step.step - 1)

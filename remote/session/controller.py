@@ -19,6 +19,7 @@ from remote.events import (
 )
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
+from remote.record.snapshots import RunMoment
 from remote.run.state.launcher_state import FETCH, Stage
 from remote.session.actions import Action, Open, Release, Say, Send
 from remote.session.decide import Rule, decide
@@ -46,12 +47,16 @@ class Controller:
         forwarded: Mapping[str, str],
         times: Times,
         limits: Limits = LIMITS,
+        past: RunMoment | None = None,
     ) -> None:
-        """`forwarded`: variables for the ranks, see `remote.plan.environment`."""
-        self.ledger = Ledger(plan, records, limits)
+        """`forwarded`: variables for the ranks, see `remote.plan.environment`. `past`: what is
+        known of the run already."""
+        self.ledger = Ledger(plan, records, limits, past)
         self.state = self.ledger.state
         self.links = [HostLink(index) for index in range(len(plan.hosts))]
         self._intake = Intake(plan, self.ledger, limits)
+        for host in self.state.hosts:
+            self._intake.recall_clock(host.index, host.offset)
         self._forwarded = forwarded
         self._times = times
 

@@ -7,6 +7,7 @@ from typing import Protocol
 from remote.events import Restarted
 from remote.limits import Limits
 from remote.plan.plan import Plan
+from remote.record.snapshots import RunMoment
 from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
@@ -24,9 +25,12 @@ class Records(Protocol):
 class Ledger:
     """Records whatever happens, and takes it in: `state` is what the records say."""
 
-    def __init__(self, plan: Plan, records: Records, limits: Limits) -> None:
-        self.state = RunState(plan, limits)
-        self.expand = expander(plan)
+    def __init__(
+        self, plan: Plan, records: Records, limits: Limits, past: RunMoment | None = None
+    ) -> None:
+        """`past`: what is known of the run already."""
+        self.state = past.state if past else RunState(plan, limits)
+        self.expand = past.expand if past else expander(plan)
         """Takes records apart."""
         self.batch: list[Record] = []
         """What was taken in since `take_batch`, expanded."""

@@ -19,6 +19,7 @@ from remote.events import RemarkMade
 from remote.fair_lock import FairLock
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
+from remote.record.snapshots import RunMoment
 from remote.record.write import Recorder
 from remote.run.output.script_readings import Expand
 from remote.run.state.launcher_state import FETCH, UPLOAD
@@ -55,15 +56,16 @@ class Session:
         *,
         times: Times = TIMES,
         limits: Limits = LIMITS,
+        past: RunMoment | None = None,
     ) -> None:
         """`cwd`: where the ranks work; else where the plan says. `forwarded`: variables for the
-        ranks, see `remote.plan.environment`."""
+        ranks, see `remote.plan.environment`. `past`: what is known of a run to return to."""
         self.plan = plan
         self.lock = FairLock()
         self._transport = transport
         self._recorder = recorder
         self._times = times
-        self._controller = Controller(plan, recorder, forwarded, times, limits)
+        self._controller = Controller(plan, recorder, forwarded, times, limits, past)
         self.state = self._controller.state
         self._queue: SimpleQueue[tuple[float, Message]] = SimpleQueue()
         self._pool = Pool(transport, self._controller, self._put, self._now, cwd, limits)
@@ -129,8 +131,8 @@ class Session:
         return self._controller.ledger.expand
 
     def catch_up(self, past_records: Iterable[Record]) -> None:
-        """Return to a run: take in what of it is recorded here, expanded by `expand`. To be called
-        before `batches`."""
+        """Return to a run: take in what of it is recorded here behind its `past`, expanded by
+        `expand`. To be called before `batches`."""
         self._returns = True
         self._controller.recall(past_records)
 
@@ -165,7 +167,7 @@ class Session:
             # until the connections have closed, since an agent that hears none would stop its
             # ranks.
             self._pool.close_all()
-            self._recorder.close(self.state)
+            self._recorder.close(self.state, self.expand)
             self._notify()
             self._pool.wait()
             self._over.set()
@@ -223,6 +225,7 @@ class Session:
             self._settle()
             write_problem = self._recorder.flush()
             self._recorder.update_overview(self.state)
+            self._recorder.keep_snapshot(self.state, self.expand)
             if write_problem:
                 self._controller.take_event(RemarkMade(SESSION, write_problem), self._now())
         return self._taken()

@@ -4,7 +4,7 @@ itself."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from remote.cluster.hosts import Host
 from remote.events import SessionClosed
@@ -16,6 +16,7 @@ from training.job import Job
 from training.wire.events import SESSION, Event, Record
 from training.wire.host_events import Exited, Launched, OutputText, Spawned
 from training.wire.rank_events import Finished, Started, StepFinished
+from training.wire.step_block import StepBlock, decode_rows, encode_row, pack_rows
 
 GLOO = (
     "RuntimeError: [/gloo/transport/tcp/pair.cc:561] Connection closed by peer [127.0.0.1]:6320. "
@@ -60,6 +61,14 @@ def raised(rank: int, exception: str) -> tuple[Event, Event]:
 def stepped(rank: int, step: int, seconds: float = 0.1, **more: float) -> StepFinished:
     """A rank's step in an epoch of 10."""
     return StepFinished(rank, (step - 1) // 10 + 1, step, 2.0 / step, seconds, **more)  # type: ignore[arg-type]
+
+
+def block_of(steps: Sequence[StepFinished], time: float, seconds: float = 0.01) -> StepBlock:
+    """Steps of a rank as one record, so many seconds apart, the last one at this time."""
+    times = [time - (len(steps) - 1 - place) * seconds for place in range(len(steps))]
+    rows = decode_rows("".join(map(encode_row, steps, times)))
+    assert rows is not None
+    return pack_rows(rows)
 
 
 class History:

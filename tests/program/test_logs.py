@@ -102,6 +102,49 @@ def test_logs_says_where_an_attempt_ends(
     assert told_of == (both if rank is None else mine)
 
 
+@pytest.mark.parametrize("tail", range(8))
+@pytest.mark.parametrize("rank", [None, 1])
+def test_the_last_lines_are_those_that_are_printed_last(
+    run: Callable[..., Done], tmp_path: Path, rank: int | None, tail: int
+) -> None:
+    told = restarted().rank(1, OutputText(1, "stdout", "a\nb\nc")).done(0, 1).ended()
+    recorded(tmp_path / "runs", told)
+    whole = run(logs, run=told.plan.run, rank=rank).stdout.splitlines(keepends=True)
+    done = run(logs, run=told.plan.run, rank=rank, tail=tail)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "".join(whole[-tail:] if tail else [])
+    with (tmp_path / "runs" / told.plan.run / "events.jsonl").open("r+") as file:
+        lines = [line for line in file if '"event":"steps"' not in line]
+        file.seek(0)
+        file.truncate()
+        file.writelines(lines)
+        file.write(encode(Record(1, 1, 10**6, told.now, OutputText(1, "stdout", "x\ny")))[:-1])
+    again = run(logs, run=told.plan.run, rank=rank, tail=tail)
+    whole += ["[rank 1] x\n", "[rank 1] y\n"]
+    assert again.stdout == "".join(whole[-tail:] if tail else [])
+
+
+def test_the_last_lines_of_a_run_that_was_left_are_those_of_its_hosts(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
+    stage = finished(tmp_path / "runs")
+    over(stage)
+    whole = run(logs, run="a-run").stdout.splitlines(keepends=True)
+    assert len(whole) == 2
+    for tail in range(4):
+        assert run(logs, run="a-run", tail=tail).stdout == "".join(whole[-tail:] if tail else [])
+    (tmp_path / "runs" / "a-run" / "events.jsonl").unlink()
+    assert run(logs, run="a-run", tail=1).stdout in whole
+
+
+def test_the_last_lines_are_not_parsed(run: Callable[..., Done], tmp_path: Path) -> None:
+    told = History(plan(1, script=True)).training(2)
+    recorded(tmp_path / "runs", told)
+    done = run(logs, run=told.plan.run, parse=True, tail=3)
+    assert done.returncode == 2
+    assert "leave --tail out" in done.stderr
+
+
 def test_logs_says_where_an_attempt_ends_that_only_hosts_tell(
     run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
 ) -> None:

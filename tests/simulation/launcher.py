@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from remote.events import decode, encode, expand
 from remote.plan import serialize
+from remote.record.snapshots import RunMoment, digest_plan, freeze, thaw
 from remote.session.returning import ReturningSession
 from remote.session.session import Session
 from tests.simulation.here import here
@@ -20,8 +21,12 @@ from training.wire.events import Record
 
 if TYPE_CHECKING:
     from remote.plan.plan import Plan
+    from remote.run.output.script_readings import Expand
+    from remote.run.run_state import RunState
     from tests.simulation.world import World
 
+SNAPSHOT_LINES = 50
+"""Lines of records between two snapshots."""
 MOMENT = 0.02
 """Seconds from a message to the turn that takes it."""
 
@@ -34,6 +39,8 @@ class Machine:
         self.name = name
         self.lines: list[bytes] = []
         self.texts: list[Record] = []
+        self.snapshot: tuple[int, str, bytes] | None = None
+        """After how many lines, of which plan, and the frozen state."""
         self.skew = self.slept = 0.0
         self.links = [Link(draw) for _ in range(hosts)]
         self.launcher: Launcher | None = None
@@ -63,7 +70,14 @@ class Recorder:
     def update_overview(self, _: Any) -> None:
         """Lists of runs decide nothing."""
 
-    def close(self, _: Any) -> str:
+    def keep_snapshot(self, state: RunState, expand: Expand) -> None:
+        machine = self._launcher.machine
+        kept_lines = machine.snapshot[0] if machine.snapshot else 0
+        if self._launcher.is_alive and len(machine.lines) >= kept_lines + SNAPSHOT_LINES:
+            frozen_state = freeze(state, expand)
+            machine.snapshot = len(machine.lines), digest_plan(state.plan), frozen_state
+
+    def close(self, *_: Any) -> str:
         self.release()
         return ""
 
@@ -224,8 +238,9 @@ class Launcher:
         if not self.returning:
             return Session(world.plan, transport, recorder, times=world.times)
         if self.machine.lines:
-            session = Session(world.plan, transport, recorder, times=world.times)
-            session.catch_up(self.recorded())
+            past = self._find_snapshot()
+            session = Session(world.plan, transport, recorder, times=world.times, past=past)
+            session.catch_up(self.recorded(past.offset if past else 0))
             return session
         plan, offsets = serialize.parse(world.kept_plan()), self._offsets()
         return ReturningSession(plan, transport, recorder, "", {}, offsets, times=world.times)
@@ -236,9 +251,18 @@ class Launcher:
         there = [host for host in self.world.hosts if host.up and not links[host.index].is_down]
         return {host.index: host.skew - self.machine.skew for host in there}
 
-    def recorded(self) -> Iterator[Record]:
-        """What its machine has recorded, expanded."""
-        for line in self.machine.lines:
+    def _find_snapshot(self) -> RunMoment | None:
+        """The newest snapshot on its machine; None if there is none of its plan."""
+        if self.machine.snapshot is None:
+            return None
+        line_count, plan_digest, frozen_state = self.machine.snapshot
+        if plan_digest != digest_plan(self.world.plan):
+            return None
+        return RunMoment(*thaw(frozen_state, self.world.plan), line_count)
+
+    def recorded(self, start: int = 0) -> Iterator[Record]:
+        """What its machine has recorded from a line on, expanded."""
+        for line in self.machine.lines[start:]:
             if record := decode(line):
                 yield from expand(record)
 

@@ -2,7 +2,7 @@
 
 A rank writes *wire events* on its stdout: a line that starts with `PREFIX`, then JSON, or the row
 of a step. An agent gathers the rows as `StepBlock`, and forwards all other lines of a rank unread,
-inside `OutputText`; `expand` finds the events in both. The events of launchers are in
+inside `OutputText`, in which `expand` finds the events. The events of launchers are in
 `remote.events`, because no host needs them.
 """
 
@@ -31,6 +31,7 @@ from training.wire.step_block import (
     ROW_BYTES,
     STEP_ROW,
     StepBlock,
+    StepColumns,
     decode_rows,
     encode_row,
     read_row,
@@ -97,16 +98,14 @@ def _parse_row(text: str) -> Report | None:
 
 
 def expand(record: Record, parse: ParseReport = parse_report) -> Sequence[Record]:
-    """Split a `StepBlock` into its steps, and the `OutputText` of a rank into the wire events in it
-    and the text between them, in order. Return any other record as it is.
+    """Split the `OutputText` of a rank into the wire events in it and the text between them, in
+    order. Return any other record as it is: `split_steps` splits a `StepBlock`.
 
     A wire event has the time that its rank gave it, but never a later one than the record, and the
     host, attempt and seq of the record. An event that a rank reports for another rank is text,
     unless a worker reports it. `parse` reads one line of a report.
     """
     output = record.event
-    if isinstance(output, StepBlock):
-        return _split_block(record, output)
     # Most text has no event in it, and is not cut into lines. A followed file may have a copy of
     # such lines, which are no report of the rank.
     if not isinstance(output, OutputText) or PREFIX not in output.text or output.path:
@@ -134,11 +133,27 @@ def expand(record: Record, parse: ParseReport = parse_report) -> Sequence[Record
     return records
 
 
-def _split_block(record: Record, block: StepBlock) -> list[Record]:
-    columns = block.unpack()
+def split_steps(record: Record) -> Sequence[Record]:
+    """Split a `StepBlock` into its steps, see `make_step_records`. Return any other record as it
+    is."""
+    if isinstance(record.event, StepBlock):
+        return make_step_records(record, record.event.unpack())
+    return (record,)
+
+
+def make_step_records(block_record: Record, steps: StepColumns) -> list[Record]:
+    """Return a record of each of these steps, which are of the block in a record.
+
+    It has the time that the rank gave the step, but never a later one than the record, and the
+    host, attempt and seq of the record.
+    """
+    host = block_record.host
+    attempt = block_record.attempt
+    seq = block_record.seq
+    latest = block_record.time
     return [
-        Record(record.host, record.attempt, record.seq, min(time, record.time), step)
-        for time, step in zip(columns.times, columns.make_steps(), strict=True)
+        Record(host, attempt, seq, min(time, latest), step)
+        for time, step in zip(steps.times, steps.make_steps(), strict=True)
     ]
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import zlib
 from array import array
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
+from itertools import accumulate, repeat
 from operator import add, attrgetter, sub
 from struct import Struct
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from training.wire.rank_events import StepFinished
 from training.wire.records import COUNT, SECONDS, Bounds, Event, immutable, require
@@ -46,27 +47,47 @@ _BOUNDS = [StepFinished.bounds.get(name) for name in FLOATS]
 _Number = TypeVar("_Number", int, float)
 
 
-class StepColumns(NamedTuple):
-    """The steps of a block, unpacked. Each column has a number of each step, in order."""
+@immutable
+class StepColumns:
+    """Steps of a rank, one after the other. Each column has a number of each step, in order."""
 
     rank: int
     times: Sequence[float]
     """When the rank made each step, by its own clock, in seconds since 1970."""
-    floats: Sequence[Sequence[float]]
-    """The columns of `FLOATS`."""
-    integers: Sequence[Sequence[int]]
-    """The columns of `INTEGERS`."""
+    # The columns by the names of the fields of `StepFinished`, and in their order.
+    epoch: Sequence[int]
+    step: Sequence[int]
+    loss: Sequence[float]
+    seconds: Sequence[float]
+    data: Sequence[float]
+    compute: Sequence[float]
+    sync: Sequence[float]
+    ready: Sequence[float]
+    cpu_seconds: Sequence[float]
+    samples: Sequence[int]
+    correct: Sequence[int]
+    bytes_sent: Sequence[int]
+    staleness: Sequence[int]
+    loss_known: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def part(self, start: int, stop: int | None = None) -> StepColumns:
+        """Return the steps of a slice."""
+        columns = (column[start:stop] for column in columns_of(self))
+        return StepColumns(self.rank, self.times[start:stop], *columns)
 
     def make_steps(self) -> Iterator[StepFinished]:
         """Yield the steps one by one."""
-        loss, seconds, data, compute, sync, ready, cpu_seconds = self.floats
-        epoch, step, samples, correct, bytes_sent, staleness, loss_known = self.integers
-        ranks = [self.rank] * len(self.times)
-        return map(
-            StepFinished,
-            *(ranks, epoch, step, loss, seconds, data, compute, sync, ready, cpu_seconds),
-            *(samples, correct, bytes_sent, staleness, map(bool, loss_known)),
-        )
+        *columns, loss_known = columns_of(self)
+        return map(StepFinished, repeat(self.rank), *columns, map(bool, loss_known))
+
+
+columns_of: Callable[[StepColumns], tuple[Sequence[Any], ...]] = attrgetter(
+    *(field.name for field in fields(StepFinished) if field.name != "rank")
+)
+"""The columns of steps by the fields of `StepFinished`, in their order, without the rank."""
 
 
 class _Packed(Event):
@@ -132,31 +153,44 @@ def rank_of_row(row: bytes) -> int:
 
 def read_row(row: bytes) -> tuple[StepFinished, float]:
     """Return the step of a row, and its time. Raises: ValueError, if a number is out of bounds."""
-    columns = _columns_of(row)
+    columns = _read_rows(row)
     (step,) = columns.make_steps()
     return step, columns.times[0]
 
 
-def _columns_of(rows: bytes) -> StepColumns:
+def _read_rows(rows: bytes) -> StepColumns:
     """Raises: ValueError, if a number is out of bounds, or the rows are of several ranks."""
     ranks, times, *columns = zip(*_row.iter_unpack(rows), strict=True)
     require("rank", max(ranks), ranks[0], min(ranks))
-    step_columns = StepColumns(ranks[0], times, columns[: len(FLOATS)], columns[len(FLOATS) :])
-    _check(step_columns)
-    return step_columns
+    return _make_columns(ranks[0], times, columns[: len(FLOATS)], columns[len(FLOATS) :])
+
+
+def _make_columns(
+    rank: int,
+    times: Sequence[float],
+    floats: Sequence[Sequence[float]],
+    integers: Sequence[Sequence[int]],
+) -> StepColumns:
+    """Return the columns of `FLOATS` and `INTEGERS` by their names. Raises: ValueError, if a number
+    is out of bounds."""
+    named_columns: dict[str, Any] = dict(zip(FLOATS, floats, strict=True))
+    named_columns |= zip(INTEGERS, integers, strict=True)
+    columns = StepColumns(rank, times, **named_columns)
+    _check(columns)
+    return columns
 
 
 def _check(columns: StepColumns) -> None:
     """Raises: ValueError, if a number is out of bounds."""
     for name, bounds, column in zip(
-        ("time", *FLOATS), (SECONDS, *_BOUNDS), (columns.times, *columns.floats), strict=True
+        ("time", *FLOATS), (SECONDS, *_BOUNDS), (columns.times, *_floats_of(columns)), strict=True
     ):
         if bounds is not None:
             require(name, min(column), *bounds)
             require(name, max(column), *bounds)
             # It is NaN if any number is, which the least and the greatest may hide.
             require(name, sum(column) / len(column), *bounds)
-    for name, integers in zip(INTEGERS, columns.integers, strict=True):
+    for name, integers in zip(INTEGERS, _integers_of(columns), strict=True):
         most = 1 if name == "loss_known" else COUNT[1]
         require(name, min(integers), 0, most)
         require(name, max(integers), 0, most)
@@ -168,23 +202,23 @@ def _check(columns: StepColumns) -> None:
 def pack_rows(rows: bytes) -> StepBlock:
     """Return the block of rows of one rank, at most `MOST_STEPS`. Raises: ValueError, if a number
     of any row is out of bounds, or they are of several ranks."""
-    return pack_columns(_columns_of(rows))
+    return pack_columns(_read_rows(rows))
 
 
 def pack_columns(columns: StepColumns) -> StepBlock:
     """Return the block of columns of at most `MOST_STEPS` steps, which are within bounds."""
     floats = array("f")
-    rests = _find_rests(columns.floats)
-    for place, float_column in enumerate(columns.floats):
+    float_columns = _floats_of(columns)
+    rests = _find_rests(float_columns)
+    for place, float_column in enumerate(float_columns):
         floats.extend(map(sub, float_column, rests) if place == _COMPUTE else float_column)
     microseconds = [round(time * 1e6) for time in columns.times]
     integers = array("q")
-    for column in (microseconds, *columns.integers):
+    for column in (microseconds, *_integers_of(columns)):
         integers.append(column[0])
         integers.extend(map(sub, column[1:], column))
-    newest_step = columns.integers[INTEGERS.index("step")][-1]
     packed = _deflate(floats.tobytes(), integers.tobytes())
-    return StepBlock(columns.rank, newest_step, len(columns.times), packed)
+    return StepBlock(columns.rank, columns.step[-1], len(columns), packed)
 
 
 def _deflate(floats: bytes, integers: bytes) -> str:
@@ -207,14 +241,12 @@ def _unpack(block: StepBlock) -> StepColumns:
     if len(planes) != size or not inflater.eof:
         raise ValueError(f"columns: they are not those of {count} steps")
     floats_size = count * len(FLOATS) * _FLOAT_BYTES
-    floats = _cut(array("f", _join(planes[:floats_size], _FLOAT_BYTES)), count)
-    floats[_COMPUTE] = array("f", map(add, floats[_COMPUTE], _find_rests(floats)))
-    differences = _cut(array("q", _join(planes[floats_size:], _INTEGER_BYTES)), count)
+    floats = _cut(array("f", _join(planes[:floats_size], _FLOAT_BYTES)).tolist(), count)
+    floats[_COMPUTE] = array("f", map(add, floats[_COMPUTE], _find_rests(floats))).tolist()
+    differences = _cut(array("q", _join(planes[floats_size:], _INTEGER_BYTES)).tolist(), count)
     microseconds, *integers = (list(accumulate(column)) for column in differences)
     times = [microsecond / 1e6 for microsecond in microseconds]
-    columns = StepColumns(block.rank, times, floats, integers)
-    _check(columns)
-    return columns
+    return _make_columns(block.rank, times, floats, integers)
 
 
 def _find_rests(floats: Sequence[Sequence[float]]) -> Iterator[float]:
@@ -232,6 +264,6 @@ def _join(planes: bytes, width: int) -> bytes:
     return bytes(numbers)
 
 
-def _cut(numbers: array[_Number], count: int) -> list[array[_Number]]:
+def _cut(numbers: list[_Number], count: int) -> list[list[_Number]]:
     """Return the columns of so many numbers each."""
     return [numbers[start : start + count] for start in range(0, len(numbers), count)]

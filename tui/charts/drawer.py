@@ -12,8 +12,12 @@ from msgspec.structs import replace
 
 from remote.format import loss
 from remote.run.findings.link_use import link_rate
-from remote.run.findings.rates import is_halted, live_means
-from remote.run.findings.training_loss import is_mean_beside_prints, join_losses
+from remote.run.findings.rates import describe_staleness, is_halted, live_means
+from remote.run.findings.training_loss import (
+    find_divergence_step,
+    is_mean_beside_prints,
+    join_losses,
+)
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
@@ -44,6 +48,8 @@ HEADLINES: dict[str, Callable[[Means], float]] = {
     "bytes": attrgetter("bytes_per_second"),
 }
 """The figures of the header that charts show over time, by their kinds."""
+SPEEDS = (*HEADLINES, "phases")
+"""The kinds of charts that show how fast the ranks are."""
 
 
 def phase_seconds(run: RunState, kind: ChartKind) -> tuple[float, ...]:
@@ -83,8 +89,8 @@ class Drawer:
         self._kind = kind
         self._view = view
         self._reader = LineReader(run, kind, view, curves)
-        self._divergence_step = divergence_step(run) if kind.id == "loss" else None
-        self._has_best = divergence_step(run) is None
+        self._divergence_step = find_divergence_step(run) if kind.id == "loss" else None
+        self._has_best = find_divergence_step(run) is None
         """Whether the best test is marked: of a run that diverged, none is worth it."""
 
     def make(self) -> Drawing:
@@ -121,6 +127,7 @@ class Drawer:
             step_phases,
             limit,
             best_test=self._best_value(tests),
+            staleness=describe_staleness(self._run) if self._kind.id in SPEEDS else "",
             band_name=self._band_name(),
         )
 
@@ -317,11 +324,3 @@ class Drawer:
             return ""
         (test,) = tests
         return self._format(float(test.mean[test.signed[0]])) if test.signed else ""
-
-
-def divergence_step(run: RunState) -> int | None:
-    """Return the step at which the loss of a run rose for good, or was no number."""
-    rise = run.divergence.rise
-    if run.progress.diverged:
-        return run.progress.diverged.step
-    return rise.step if rise and not rise.over else None

@@ -55,6 +55,8 @@ class Drawing(Struct, frozen=True, eq=False):
     """The value of the baseline at the newest x, or NaN."""
     best_test: str = ""
     """The value of the test that has the sign, or ""."""
+    staleness: str = ""
+    """Of when the speed is that is drawn, if the ranks no longer have it."""
     band_name: str = ""
     """What lies in the band around a mean."""
 

@@ -46,10 +46,12 @@ def heading(drawing: Drawing, kind: ChartKind, view: ChartView, room: int) -> Co
     if view.cursor is not None:
         text = _fitting_cursor_text(drawing, kind, view, room)
     elif kind.stacked:
-        return _heading_of_phases(drawing, kind, room)
+        phases = _heading_of_phases(drawing, kind, room)
+        return [*phases, ("  " if phases else "", -1), (drawing.staleness, -1)]
     else:
         texts = [
             _newest_value(drawing, kind),
+            drawing.staleness,
             _baseline(drawing, kind),
             *_view_notes(drawing, view),
         ]

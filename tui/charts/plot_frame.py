@@ -25,9 +25,9 @@ from tui.charts.units import axis_scale
 from tui.charts.x_labels import Mark, MarkRow, make_labels, make_mark_row
 from tui.kit import palette
 
-MIN_HEIGHT_FOR_BANDS = 9
+MIN_HEIGHT_FOR_BANDS = 10
 """Rows from which on a chart has bands and raw values behind an average: one of them has the x
-axis, and in less than 8 rows they would hide the lines."""
+axis, and in less than 9 rows they would be heavier than the lines."""
 MAX_SHARE_OF_LANES = 1 / 3
 """The share of a chart that the values of lanes may take."""
 PICTURE_TICKS = 6

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -12,7 +14,11 @@ from remote.host_commands import journals
 from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan
-from remote.record import lock
+from remote.record import lock, read
+from remote.record.events_file import follow_records
+from remote.record.layout import EVENTS
+from remote.record.output import is_output, read_but_numbers, read_last_output
+from remote.record.overview import read_overview
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
@@ -35,6 +41,16 @@ def logs(
         WHOLE_NUMBER,
         Parameter(metavar="R", validator=Number(gte=0), help="show only this rank (default: all)"),
     ] = None,
+    tail: Annotated[
+        int | None,
+        WHOLE_NUMBER,
+        Parameter(
+            name=("--tail", "-n"),
+            metavar="N",
+            validator=Number(gte=0),
+            help="print only the last N lines (default: all)",
+        ),
+    ] = None,
     follow: Annotated[
         bool, Parameter(name=("--follow", "-f"), help="keep printing new lines")
     ] = False,
@@ -55,38 +71,30 @@ def logs(
     Examples:
       rankboard logs last
       rankboard logs last --rank 2 --follow
+      rankboard logs last --tail 20
       rankboard logs last --parse
     """
     with open_run(run, hosts, runs_dir) as (launcher, kept_plan):
         plan = kept_plan.plan
         if parse:
-            _check_parse(plan, follow)
+            _check_parse(plan, follow, tail)
         if rank is not None and rank >= plan.world_size:
             raise UsageError(f"--rank {rank}: {plan.run} has ranks 0 to {plan.world_size - 1}")
         if parse:
             folder = launcher.runs_dir / plan.run
             parsing.show(read_records(launcher, plan, follow=False), plan, folder, rank)
             return
-        rank_output = _Output(RunState(plan), rank)
-        newest_printed: dict[int, int] = {}
-        ended_hosts = set[int]()
-        for record in read_records(launcher, plan, follow):
-            if isinstance(record.event, AgentEnded):
-                ended_hosts.add(record.host)
-            newest_printed[record.host] = max(newest_printed.get(record.host, 0), record.seq)
-            rank_output.print(record)
-        # The launcher's own records, of SESSION, do not end with an agent.
-        is_complete = rank_output.state.verdict and ended_hosts.issuperset(
-            newest_printed.keys() - {SESSION}
-        )
-        problems: list[str] = []
-        if not is_complete:
-            problems = _print_rest(launcher, kept_plan, rank_output, newest_printed, follow)
+        output = _Output(RunState(plan), rank, tail)
+        if tail is not None and (launcher.runs_dir / plan.run / EVENTS).exists():
+            problems = _print_tail(launcher, kept_plan, output, tail, follow)
+        else:
+            problems = _print_all(launcher, kept_plan, output, follow)
+        output.release()
     narrate(*problems)
     raise SystemExit(UNREACHABLE if problems else 0)
 
 
-def _check_parse(plan: Plan, follow: bool) -> None:
+def _check_parse(plan: Plan, follow: bool, tail: int | None) -> None:
     """Raises: UsageError."""
     if plan.job:
         raise UsageError(
@@ -95,6 +103,64 @@ def _check_parse(plan: Plan, follow: bool) -> None:
         )
     if follow:
         raise UsageError("--parse reads what is recorded: leave --follow out")
+    if tail is not None:
+        raise UsageError("--parse reads the whole record: leave --tail out")
+
+
+def _print_all(launcher: Launcher, kept_plan: KeptPlan, output: _Output, follow: bool) -> list[str]:
+    """Print all output of a run; return why some of it is missing."""
+    newest_printed: dict[int, int] = {}
+    ended_hosts = set[int]()
+    for record in _read_output(launcher, kept_plan.plan, follow):
+        if isinstance(record.event, AgentEnded):
+            ended_hosts.add(record.host)
+        newest_printed[record.host] = max(newest_printed.get(record.host, 0), record.seq)
+        output.print(record)
+    # The launcher's own records, of SESSION, do not end with an agent.
+    is_complete = output.state.verdict and ended_hosts.issuperset(newest_printed.keys() - {SESSION})
+    if is_complete:
+        return []
+    return _print_rest(launcher, kept_plan, output, newest_printed, follow)
+
+
+def _read_output(launcher: Launcher, plan: Plan, follow: bool) -> Iterator[Record]:
+    """Read the records of a run here, without the steps where the output needs none; with `follow`,
+    also those that a live launcher adds."""
+    folder = launcher.runs_dir / plan.run
+    is_followed = follow and lock.launcher(folder)
+    # Why an attempt ended may have to be found, and at which step.
+    is_restarted = read_overview(folder).attempts > 1
+    if is_followed or is_restarted or not (folder / EVENTS).exists():
+        return read_records(launcher, plan, follow)
+    return read_but_numbers(folder, len(plan.hosts), launcher.remark)
+
+
+def _print_tail(
+    launcher: Launcher, kept_plan: KeptPlan, output: _Output, tail: int, follow: bool
+) -> list[str]:
+    """Print the last lines of a run, of which most is not read; return why some are missing."""
+    plan = kept_plan.plan
+    folder = launcher.runs_dir / plan.run
+    is_live = lock.launcher(folder) is not None
+    last_output = read_last_output(folder, len(plan.hosts), tail, output.rank)
+    output.begin_with(last_output.records)
+    if is_live and not follow:
+        return []
+    if is_live:
+        output.release()
+        for record in follow_records(
+            folder, len(plan.hosts), launcher.remark, start=last_output.end
+        ):
+            output.print(record)
+    if read.verdict(folder) and read.is_settled(folder):
+        return []
+    # What the hosts have beyond the record follows from its end, to which a snapshot is near.
+    output.state = launcher.read_state(plan)
+    recorded_hosts = [host for host in output.state.hosts if host.seq]
+    if output.state.verdict and all(host.ended for host in recorded_hosts):
+        return []
+    newest_recorded = {host.index: host.seq for host in recorded_hosts}
+    return _print_rest(launcher, kept_plan, output, newest_recorded, follow)
 
 
 def _print_rest(
@@ -129,6 +195,7 @@ def _print_rest(
 
 def _follow_on_hosts(launcher: Launcher, kept_plan: KeptPlan, output: _Output) -> list[str]:
     """Attach to the run and print its output until it ends; return why hosts were lost."""
+    output.release()
     session = launcher.attach(kept_plan)
     for record in (batch_record for batch in session.batches() for batch_record in batch):
         output.print(record)
@@ -140,10 +207,31 @@ def _follow_on_hosts(launcher: Launcher, kept_plan: KeptPlan, output: _Output) -
 class _Output:
     """Prints the output of all ranks or of one, with a line wherever an attempt ends."""
 
-    def __init__(self, state: RunState, rank: int | None) -> None:
+    def __init__(self, state: RunState, rank: int | None, tail: int | None = None) -> None:
+        """`tail`: hold what is printed until `release`, and then print only so many lines."""
         self.state = state
-        self._rank = rank
+        self.rank = rank
         self._attempt = 0
+        self._held: deque[tuple[str, bool]] | None = None
+        if tail is not None:
+            self._held = deque(maxlen=tail)
+
+    def release(self) -> None:
+        """Print what is held, and from now on everything at once."""
+        held_lines = self._held or ()
+        self._held = None
+        for line, is_error in held_lines:
+            echo(line, to_stderr=is_error)
+
+    def begin_with(self, records: Sequence[Record]) -> None:
+        """Print these, of which nothing before them is known."""
+        if records:
+            is_restart = isinstance(records[0].event, Restarted)
+            self._attempt = records[0].attempt - is_restart
+        for record in records:
+            if not isinstance(record.event, Restarted):  # which says why
+                self._print_boundary(record.attempt, "")
+            self.print(record)
 
     def print(self, record: Record) -> None:
         """Take in a record of the run, and print it if it is output."""
@@ -155,15 +243,20 @@ class _Output:
                 self._print_boundary(record.attempt, reason)
             case Launched():  # where nothing is recorded of the launcher that restarted the run
                 self._print_boundary(record.attempt, cause.text() if cause else "")
-            case OutputText() as text if not text.path and record.host != SESSION:
-                if self._rank in (None, text.rank):
-                    output_lines = prefix_lines(text, self.state.host_name(record.host))
-                    echo(output_lines, end="", to_stderr=text.stream == "stderr")
+            case OutputText() as text if is_output(record, self.rank):
+                output_lines = prefix_lines(text, self.state.host_name(record.host))
+                self._print_lines(output_lines, is_error=text.stream == "stderr")
 
     def _print_boundary(self, attempt: int, why: str) -> None:
         """Say that the attempt before this one ended, if that is not said yet."""
         if attempt <= self._attempt:
             return
         end_text = f"attempt {attempt} ended" + (f": {one_line(why)}" if why else "")
-        echo(f"---- {end_text}; attempt {attempt + 1} begins ----")
+        self._print_lines(f"---- {end_text}; attempt {attempt + 1} begins ----\n", is_error=False)
         self._attempt = attempt
+
+    def _print_lines(self, lines: str, *, is_error: bool) -> None:
+        if self._held is None:
+            echo(lines, end="", to_stderr=is_error)
+        else:
+            self._held.extend((line, is_error) for line in lines.split("\n")[:-1])

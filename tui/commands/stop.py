@@ -16,7 +16,6 @@ from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
 from remote.plan.plan import Plan
 from remote.record import lock
-from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from remote.run.state.phases import Verdict
 from remote.session.session import Session
@@ -140,9 +139,7 @@ def _stop_through_launcher(launcher: Launcher, plan: Plan, now: bool) -> _Stoppe
             f"repeat rankboard stop {plan.run}"
         )
         raise SystemExit(UNREACHABLE)
-    state = RunState(plan)
-    for record in launcher.recorded(plan):
-        apply_record(state, record)
+    state = launcher.read_state(plan)
     # The launcher went without an end, as after kill -9: the hosts have to be told.
     if not state.verdict:
         return None

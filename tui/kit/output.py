@@ -50,8 +50,12 @@ def json_line(item: dict[str, Any]) -> str:
 
     Characters that a terminal would act on are escaped.
     """
-    json_text = dumps(to_strict_json(item))
+    return escape_unseen(dumps(to_strict_json(item))) + "\n"
+
+
+def escape_unseen(json_text: str) -> str:
+    """Escape the characters that a terminal would act on."""
     # Most lines have nothing to escape, and need no search for it.
-    if not json_text.isascii() or "\x7f" in json_text:
-        json_text = UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
-    return json_text + "\n"
+    if json_text.isascii() and "\x7f" not in json_text:
+        return json_text
+    return UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)

@@ -41,6 +41,8 @@ class Replay(WatchedRun):
         """Whether somebody has played it, or has gone to another time."""
         self.outcome = ""
         """How the run has ended, in a word or two; "" if it has not, or if that is not read yet."""
+        self.slow_spells: list[tuple[float, float]] = []
+        """When ranks were slow, each from and to, in seconds of the run; as `outcome`."""
         # Last, as it begins to read, which asks for the position.
         super().__init__(folder, plan)
 
@@ -145,6 +147,10 @@ class Replay(WatchedRun):
             self._began = self.state.started
             self.duration = self.state.elapsed
             self.outcome = outcome_word(self.state)
+            self.slow_spells = [
+                (episode.since - self._began, (episode.over or self.state.now) - self._began)
+                for episode in self.state.stragglers.episodes
+            ]
         if self.is_live:
             super()._hold(until, is_there=True)
         else:

@@ -16,7 +16,7 @@ from remote.transport.registry import is_here
 from training.registry import argument_prefix
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
-from tui.kit.bindings import bindings, key_of
+from tui.kit.bindings import bindings
 from tui.kit.choice_dialogs import ChoiceDialog
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
@@ -33,6 +33,8 @@ MANY_HOSTS = 8
 DIGITS = "0123456789.-"
 OPEN = (MAIN, HOSTS, script_fields.GROUP)
 """The groups that are open at first; of the others, those in which something is changed."""
+CHANGED_SIGN = "*"
+"""Stands before a value that is not the default."""
 VALUE_WIDTH = (18, 30)
 """The least and the most columns of a value."""
 SHOWN_IF_EMPTY = {
@@ -159,7 +161,7 @@ class FormTable(ChoiceTable):
         if not self._editor.is_editing:
             self._groups = self.draft.groups()
         if not self.form_rows:
-            self._open_all_if_they_fit()
+            self._open_those_that_fit()
         columns = self._make_columns()
         self._note_width = columns[-1].width - 1
         form_rows = []
@@ -170,6 +172,7 @@ class FormTable(ChoiceTable):
             if not self.is_folded(group):
                 form_rows += [FormRow(group, field) for field in fields]
                 rows += map(self._make_row, fields)
+        self.border_title = self._describe_changes()
         # The first row is the head of a group, which is nothing to change.
         name_at_cursor = (self.row if self.form_rows else form_rows[1]).name
         self.form_rows = form_rows
@@ -179,11 +182,25 @@ class FormTable(ChoiceTable):
         if name_at_cursor in names:
             self.cursor = names.index(name_at_cursor)
 
-    def _open_all_if_they_fit(self) -> None:
-        """Open all groups if there is room for all their rows."""
-        num_rows = sum(1 + len(fields) for fields in self._groups.values())
-        if num_rows < self.size.height and len(self.draft.hosts) <= MANY_HOSTS:
-            self._open.update(self._groups)
+    def _open_those_that_fit(self) -> None:
+        """Open more groups, from the top, as long as there is room for all their rows."""
+        if len(self.draft.hosts) > MANY_HOSTS:
+            return
+        # The first line is the head of the table.
+        room = self.size.height - 1 - len(self._groups)
+        room -= sum(len(self._groups.get(group, ())) for group in self._open)
+        for group, fields in self._groups.items():
+            if group not in self._open and len(fields) <= room:
+                self._open.add(group)
+                room -= len(fields)
+
+    def _describe_changes(self) -> str:
+        """Say what is shown, and how many settings are changed; their rows have the same sign."""
+        changed = sum(map(self.draft.count_changed, self._groups))
+        hosts_out = sum(self.draft.get_text(name) == OFF for name in self.draft.hosts)
+        settings = changed - hosts_out
+        state = f"{CHANGED_SIGN} {settings} changed" if settings else "all at their defaults"
+        return f" new run: settings, {state} "
 
     def _make_columns(self) -> list[TableColumn]:
         """Return columns as wide as the fields need and the room allows, beside a scrollbar."""
@@ -204,7 +221,7 @@ class FormTable(ChoiceTable):
         """Return the head of a group, with what is changed and wrong in it."""
         is_folded = self.is_folded(group)
         changed = self.draft.count_changed(group)
-        text = f"{changed} changed" if changed and is_folded else ""
+        text = f"{CHANGED_SIGN} {changed} changed" if changed and is_folded else ""
         names = [field.label for field in fields] if is_folded else []
         note = TableCell(name_some(names, self._note_width), "table--dim")
         if group == HOSTS:
@@ -216,7 +233,7 @@ class FormTable(ChoiceTable):
         elif not wrong and group in self._mistakes:
             note = self._make_mistake_cell(group)
         sign = palette.sign("closed" if is_folded else "open")
-        head = TableCell(f"{sign} {group}", "table--head")
+        head = TableCell(f"{sign} {group}", "table--strong")
         return head, TableCell(f"  {text}", "table--strong" if changed else ""), note
 
     def _make_mistake_cell(self, name: str) -> TableCell:
@@ -236,9 +253,9 @@ class FormTable(ChoiceTable):
         is_changed = field.name in self.draft.texts
         host = self.draft.hosts.get(field.name)
         mark = self._marks.get(host.name) if host else None
-        label = TableCell(f"  {field.label}", "table--dim")
+        label = TableCell(f"  {field.label}")
         shown = self._format_text(field, text)
-        value = f"{'*' if is_changed else ' '} {shown}"
+        value = f"{CHANGED_SIGN if is_changed else ' '} {shown}"
         ink = "table--strong" if is_changed else ""
         note = TableCell(self._describe_value(field), "table--dim")
         if host and field.is_switch:
@@ -262,17 +279,15 @@ class FormTable(ChoiceTable):
         return f"{_tick(text)} {shown}" if field.is_switch else shown
 
     def _describe_value(self, field: FormField) -> str:
-        """Return what a number counts, how many other choices there are, and the default of a
-        changed field."""
+        """Return what a number counts, how many choices there are, and the default of a changed
+        field."""
         notes = [self._batch_note] if field.name == "batch_size" and self._batch_note else []
         if field.unit and not notes:
             notes.append(field.unit)
         if field.choices and not field.is_switch:
-            others = count(len(field.choices) - 1, "other")
-            notes.append(f"{others}: {key_of(self.app, 'edit')}")
-        is_changed = field.name in self.draft.texts and field.name not in self.draft.hosts
-        default = self.draft.get_default(field.name)
-        if is_changed or (field.is_numeric and default and not notes):
+            notes.append(count(len(field.choices), "choice"))
+        if field.name in self.draft.texts and field.name not in self.draft.hosts:
+            default = self.draft.get_default(field.name)
             notes.insert(0, f"default: {_or_placeholder(field, default)}")
         # What does not fit is left out: cut, it would say nothing.
         while notes and len("; ".join(notes)) > self._note_width:

@@ -110,7 +110,6 @@ class LaunchScreen(LiveScreen, PresetForm):
     def compose(self) -> ComposeResult:
         yield VerdictStrip()
         with Container(id="form"):
-            self._table.border_title = " new run: settings "
             yield self._table
             with VerticalScroll(id="about") as about:
                 about.border_title = " this run "
@@ -206,7 +205,8 @@ class LaunchScreen(LiveScreen, PresetForm):
         if field.flag.startswith("--"):
             text += f" ({field.flag})"
         if field.choices and not field.is_switch:
-            text += f"\n{name_some(field.choices, self.size.width - 2)}"
+            how = f"{key_of(self.app, 'edit')} chooses: "
+            text += f"\n{how}{name_some(field.choices, self.size.width - 2 - len(how))}"
         return text
 
     def _describe_hosts(self) -> str:

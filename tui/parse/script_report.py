@@ -15,7 +15,7 @@ from remote.run.apply import apply_record
 from remote.run.findings import script_visibility
 from remote.run.run_state import RunState
 from remote.sanitise import one_line
-from training.wire.events import Event, Record
+from training.wire.events import Event, Record, split_steps
 from training.wire.rank_events import ScriptMetrics, StepFinished
 from tui.kit.narrate import echo, narrate
 
@@ -26,10 +26,11 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
     state = RunState(plan)
     for record in records:
         apply_record(state, record)
-        event_rank = getattr(record.event, "rank", None)
-        text = _event_text(record.event)
-        if text and rank in (None, event_rank):
-            echo(text)
+        for part in split_steps(record):
+            event_rank = getattr(part.event, "rank", None)
+            text = _event_text(part.event)
+            if text and rank in (None, event_rank):
+                echo(text)
     # Remarks go to stderr, so that stdout has nothing but what is read.
     narrate(*script_visibility.unused_rules(state))
     ways = script_visibility.ways(state)

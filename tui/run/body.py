@@ -13,6 +13,7 @@ from textual.widget import Widget
 
 from remote.record.step_notes import StepNote
 from remote.run.findings.start_progress import is_starting
+from remote.run.findings.training_loss import find_divergence_step
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from tui.charts.deck import Deck
@@ -131,6 +132,8 @@ class RunBody(Container, SteadyWidget):
             has_differed=has_differed(run),
             has_phases=PhaseLine.has_phases(run),
             is_over=run.phase is RunPhase.ENDED,
+            has_failed=run.phase is RunPhase.ENDED and run.cause is not None,
+            has_diverged=find_divergence_step(run) is not None,
         )
 
     def _arrangement(self, size: Size) -> Arrangement:

@@ -163,8 +163,13 @@ def _list_result_reasons(
     # How fast a run came to a useless model matters to nobody.
     is_useless = any(flaw.kind is not FlawKind.SLOW for flaw in flaws)
     if not is_useless and run.means.seconds > 0:
-        yield _describe_speed(run, is_brief=is_brief)
-        yield from describe_bound(run, is_brief=is_brief)
+        bound_lines = describe_bound(run, is_brief=is_brief)
+        if is_brief:
+            # The header has the time of a step, the title that of the run.
+            yield "; ".join([*_describe_training(run), *bound_lines])
+        else:
+            yield _describe_speed(run)
+            yield from bound_lines
     if run.verdict is Verdict.FINISHED and previous:
         # The means of two runs do not say what is certain: a comparison does.
         yield from (Content.styled(line, DIM) for line in describe_change(run, previous))
@@ -189,30 +194,34 @@ def _describe_result(run: RunState) -> str:
     return f"test accuracy {accuracy_text} (best {best_text} in epoch {best.epoch})"
 
 
-def _describe_speed(run: RunState, *, is_brief: bool) -> str:
+def _describe_speed(run: RunState) -> str:
     """Say how long a step took, by the figure of the header, and where the time went: "16 ms/step,
     0.37 s/epoch; 7 s of training, 4 s of start and tests"."""
     parts = [f"{step_time(run.means.seconds)}/step"]
     epoch_means = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
-    if epoch_means and not is_brief:
+    if epoch_means:
         parts.append(f"{fixed(fmean(epoch_means), 2)} s/epoch")
-    time_texts = [f"{duration(run.training_seconds)} of training"] if run.training_seconds else []
+    time_texts = list(_describe_training(run))
     # Rounded first, so that both add up to what the title says.
     other_seconds = round(run.elapsed) - round(run.training_seconds)
     # After a restart, the steps that are lost are neither.
     if time_texts and other_seconds > 0 and not run.progress.restarts:
         what = "start and tests" if run.progress.evaluations else "start and end"
-        stages_text = _describe_start(run, 1 if is_brief else MAX_STAGES)
-        time_texts.append(f"{duration(other_seconds)} of {what}{stages_text}")
+        time_texts.append(f"{duration(other_seconds)} of {what}{_describe_start(run)}")
     return "; ".join(", ".join(texts) for texts in (parts, time_texts) if texts)
 
 
-def _describe_start(run: RunState, most: int) -> str:
+def _describe_training(run: RunState) -> Iterator[str]:
+    if run.training_seconds:
+        yield f"{duration(run.training_seconds)} of training"
+
+
+def _describe_start(run: RunState) -> str:
     """Say which stages of the start took longest: " (12 s to import torch, 2 s to load data)"; ""
     if none took a second."""
     times = stage_times(run)
     long_goals = [goal for goal in times if times[goal] >= MIN_STAGE_SECONDS]
-    longest_goals = sorted(long_goals, key=lambda goal: -times[goal])[:most]
+    longest_goals = sorted(long_goals, key=lambda goal: -times[goal])[:MAX_STAGES]
     texts = [f"{duration(times[goal])} to {goal}" for goal in longest_goals]
     return f" ({', '.join(texts)})" if texts else ""
 

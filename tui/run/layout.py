@@ -62,6 +62,10 @@ class Contents:
     """There is nothing to draw yet."""
     is_over: bool = False
     """Nothing more is said: the log needs less room."""
+    has_failed: bool = False
+    """The log has the last output of what failed: it needs more room."""
+    has_diverged: bool = False
+    """The loss tells what went wrong: it gets a row of its own."""
 
 
 NOWHERE = Region()
@@ -138,9 +142,13 @@ def _without_charts(width: int, height: int, contents: Contents) -> Arrangement:
 def _column(width: int, height: int, contents: Contents) -> Arrangement:
     """One part below the other: the chart gets the room."""
     log_height = 0 if height < MIN_LOG else min(max(2, height // 6), 9)
+    # What is over needs no split of its steps: the end of the run says what there is to know.
+    has_phases = contents.has_phases and (height >= FRAMED_HEIGHT or not contents.is_over)
+    if log_height and contents.has_failed:
+        log_height += contents.has_phases - has_phases
     room = height - log_height
     ranks_height = min(contents.rank_lines + 1, max(3, height // 2 + 1))
-    phases_height = int(contents.has_phases and room - ranks_height > MIN_CHART)
+    phases_height = int(has_phases and room - ranks_height > MIN_CHART)
     top_height = room - ranks_height - phases_height
     if top_height < MIN_CHART:
         ranks_height, top_height, phases_height = room, 0, 0
@@ -214,8 +222,8 @@ def _chart_rows(room: Region, contents: Contents, gap: int) -> tuple[tuple[Regio
         return tuple(_split(room, min(contents.charts, num_beside), gap=gap)), NOWHERE
     # The first row is that of the loss: it gets what is left.
     upper, lower = room.split_horizontal(room.height - room.height * 2 // 5)
-    first_row = _split(upper, 2, gap=gap)
-    num_below = min(2, num_parts - 2)
+    first_row = _split(upper, 1 if contents.has_diverged else 2, gap=gap)
+    num_below = min(2, num_parts - len(first_row))
     second_row = _split(lower, num_below, gap=gap)
     rank_map = second_row.pop() if has_map else NOWHERE
     return (*first_row, *second_row), rank_map

@@ -55,45 +55,56 @@ def judge_live_run(
     if not alerts:
         return RunVerdict()
     worst_alert, *others = sort_by_urgency(alerts)
+    if worst_alert.over:
+        return RunVerdict(title=_describe_past(worst_alert), is_past=True)
     other_lines = [
         Content.styled(f"also: {_make_title(other, now)}", DIM)
         for other in islice((other for other in others if not other.over), MAX_OTHERS)
     ]
     num_hidden = len(others) - len(other_lines)
-    reasons = () if worst_alert.over else worst_alert.reasons
     return RunVerdict(
         _grade(worst_alert),
-        _make_title(worst_alert, now),
-        (*reasons, *other_lines),
+        _make_title(worst_alert, now, is_past=run.is_held),
+        (*worst_alert.reasons, *other_lines),
         _list_keys(run, worst_alert, num_hidden, keys),
         worst_alert.advice,
     )
 
 
 def _grade(alert: Alert) -> Severity:
-    if alert.over:
-        return Severity.NEUTRAL
     # Nothing happens until somebody acts.
     return Severity.BAD if alert.alarm is Alarm.STALL else Severity.WARN
 
 
-def _make_title(alert: Alert, now: float) -> str:
+def _make_title(alert: Alert, now: float, *, is_past: bool = False) -> str:
     title = alert.title or alert.text
     word = TITLE_WORDS.get(alert.alarm)
-    if alert.over:
-        word_text = f"{word}: " if word else ""
-        return f"over since {clock(alert.over)}: {word_text}{title}"
     if word is None:
         return title
+    if is_past and alert.alarm is Alarm.STRAGGLER:
+        word = f"was {word} here"
     age_text = f" for {duration(max(0.0, now - alert.since))}" if alert.alarm is Alarm.STALL else ""
     return f"{word}{age_text}: {title}"
+
+
+def _describe_past(alert: Alert) -> str:
+    """Say what was wrong, and since when it no longer is."""
+    over = clock(alert.over)
+    match alert.alarm:
+        case Alarm.STRAGGLER:
+            return f"rank {alert.subject} was slow, recovered at {over}"
+        case Alarm.STALL:
+            return f"stalled from {clock(alert.since)} to {over}: {alert.title or alert.text}"
+        case Alarm.RESTART:
+            return f"{alert.text}, at {over}"
+    return f"{alert.text}, until {over}"
 
 
 def _list_keys(
     run: RunState, alert: Alert, num_hidden: int, keys: VerdictKeys
 ) -> tuple[NextKey, ...]:
     next_keys = []
-    is_lost = alert.alarm in STOPPING and not alert.over
+    is_lost = alert.alarm in STOPPING
     if alert.advice:
         next_keys.append(find_advised_key(run, alert.advice, keys))
         if alert.advice.remedy is not Remedy.SHOW_STACKS:

@@ -29,7 +29,7 @@ from tui.run.components.rank_map import (
     over_time,
     step_heading,
 )
-from tui.run.components.rank_order import default_order, sort_ranks
+from tui.run.components.rank_order import MARKED_FIRST, sort_ranks
 
 MAX_RANKS = 64
 """Ranks beyond which there is no map: the strip above their table has a cell for each."""
@@ -106,7 +106,7 @@ class RankMapPanel(Panel):
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
     help = (
         "how long each rank was busy in each step, against the median of all ranks at that time: "
-        "the darker, the later, amber and red for a rank that was slow; or one step of each rank, "
+        "the darker, the later, amber for a rank that was slow; or one step of each rank, "
         "with data, compute and sync on one axis"
     )
 
@@ -125,7 +125,7 @@ class RankMapPanel(Panel):
         only now and then."""
         map_lines = self.query_one(MapLines)
         size = map_lines.size
-        ranks = sort_ranks(run.ranks, run, default_order(run), 0)[: size.height]
+        ranks = sort_ranks(run.ranks, run, MARKED_FIRST, 0)[: size.height]
         names_width = name_width(ranks, run)
         step_lines = over_step(ranks, run, size.width - names_width - VALUE_WIDTH)
         if self._is_of_step:

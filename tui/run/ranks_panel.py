@@ -34,11 +34,9 @@ from tui.run.components.groups import MAX_SINGLE_RANKS, is_grouped, table_lines
 from tui.run.components.rank_cells import RowContext, TrendScale
 from tui.run.components.rank_columns import COLUMN_HELP, RANK_COLUMNS, RankColumn, has_own_hosts
 from tui.run.components.rank_order import (
-    BUSIEST_FIRST,
     RANK_ORDERS,
     UNMARKED,
     RankOrder,
-    default_order,
     describe_first,
     severity,
 )
@@ -126,7 +124,7 @@ class RanksPanel(TablePanel):
 
     def _show_table(self, run: RunState) -> None:
         table = self.query_one(RankTable)
-        rank_order = self._order_now(run)
+        rank_order = self._order_now()
         visible_lines = table.size.height - 1
         lines = table_lines(run, rank_order, self._opened, visible_lines)
         near_lines = table.near
@@ -164,9 +162,8 @@ class RanksPanel(TablePanel):
             others = [column for column in others if column.name in self._chosen]
         return [first_column, *others]
 
-    def _order_now(self, run: RunState) -> RankOrder:
-        rank_order = RANK_ORDERS[self._order]
-        return default_order(run) if rank_order is BUSIEST_FIRST else rank_order
+    def _order_now(self) -> RankOrder:
+        return RANK_ORDERS[self._order]
 
     def _row_context(self, line: RankTableLine, run: RunState) -> RowContext:
         sign = ""
@@ -217,7 +214,7 @@ class RanksPanel(TablePanel):
         marked_first: bool,
     ) -> None:
         """Say in the border how the ranks are sorted, and on what they agree."""
-        rank_order = self._order_now(run)
+        rank_order = self._order_now()
         order_note = rank_order.title
         if rank_order.marked_first:
             order_note = describe_first(first_rank, run, rank_order)

@@ -24,6 +24,8 @@ class RunVerdict(NamedTuple):
     next_keys: tuple[NextKey, ...] = ()
     advice: Advice | None = None
     """What helps most; None if nothing is known."""
+    is_past: bool = False
+    """It is over: a line that is told, and nothing to act on."""
 
 
 class VerdictKeys(NamedTuple):

@@ -84,9 +84,10 @@ class VerdictPanel(VerticalScroll):
         if notice and notice.text in self._hidden_titles:
             notice = None
         verdict = judge_live_run(run, self._open, keys, self._clock.now(run), notice)
-        if verdict.title or self._learning.title in self._hidden_titles:
-            return verdict
-        return self._learning
+        has_learning = self._learning.title and self._learning.title not in self._hidden_titles
+        if has_learning and (verdict.is_past or not verdict.title):
+            return self._learning
+        return verdict
 
     def _judge_end(self, run: RunState, keys: VerdictKeys, notes: Sequence[StepNote]) -> RunVerdict:
         if not self._has_asked:
@@ -98,7 +99,7 @@ class VerdictPanel(VerticalScroll):
     def _take(self, verdict: RunVerdict) -> None:
         self.verdict = verdict
         self.display = bool(verdict.title)
-        self._strip.show(*verdict[:4])
+        self._strip.show(*verdict[:4], is_calm=verdict.is_past)
 
     def hide_alerts(self) -> None:
         """Show the present alerts no longer, or without any what else the strip says."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from remote.format import figure
 from remote.run.diagnosis.detector import Report
 from remote.run.state.rank_state import Ranks, RankState
 from remote.run.state.script_rank import ScriptRank
+from training.wire.step_block import StepColumns
 
 LASTING = 10
 """The loss has risen once this many in a row are far above the first one, and has come back once as
@@ -79,14 +81,39 @@ class DivergenceDetector:
         self._is_comparable = True
 
     def take_report(self, report: Report, rank: RankState, when: float) -> list[str]:
-        """See `Detector.take_report`. The loss is that of the first rank that has any."""
-        if rank is not next((other for other in self._ranks if other.tells_loss), None):
+        """See `Detector.take_report`."""
+        if not self._is_compared(rank):
             return []
         if isinstance(rank, ScriptRank) and rank.hides_step_losses != self._hides_step_losses:
             # From now on it is the loss that the script prints, another quantity.
             self._hides_step_losses = rank.hides_step_losses
             self._forget()
-        loss = rank.loss
+        return self._take_loss(rank.loss, rank.step, when, is_script=isinstance(rank, ScriptRank))
+
+    def find_checks(self, steps: StepColumns, rank: RankState) -> Sequence[int]:
+        """See `Detector.find_checks`. The losses are all that it needs."""
+        return ()
+
+    def take_steps(
+        self, steps: StepColumns, rank: RankState, times: Sequence[float]
+    ) -> list[tuple[float, str]]:
+        """See `Detector.take_steps`."""
+        if not self._is_compared(rank):
+            return []
+        is_script = isinstance(rank, ScriptRank)
+        losses = rank.shown_losses(steps)
+        return [
+            (when, remark)
+            for loss, step, when in zip(losses, steps.step, times, strict=True)
+            for remark in self._take_loss(loss, step, when, is_script=is_script)
+        ]
+
+    def _is_compared(self, rank: RankState) -> bool:
+        """Return True if this is the rank whose losses are compared: the first that has any."""
+        return rank is next((other for other in self._ranks if other.tells_loss), None)
+
+    def _take_loss(self, loss: float, step: int, when: float, *, is_script: bool) -> list[str]:
+        """Take in the loss after a step. Return remarks for the log."""
         # Between two lines of a script that prints every hundredth loss, the last one stands.
         if not math.isfinite(loss) or loss == self._newest:
             return []
@@ -95,13 +122,12 @@ class DivergenceDetector:
         self._is_comparable = self._is_comparable and loss >= 0
         if math.isnan(self.first):
             self.first = loss
-        rule = OF_SCRIPT if isinstance(rank, ScriptRank) else OF_JOB
+        rule = OF_SCRIPT if is_script else OF_JOB
         is_high = loss > rule.ratio * max(self.first, rule.least_first)
         if not (is_high and self._is_comparable):
             self._take_calm_loss(when)
             return []
-        is_sparse = isinstance(rank, ScriptRank)
-        return self._take_high_loss(loss, rank.step, when, is_sparse=is_sparse)
+        return self._take_high_loss(loss, step, when, is_sparse=is_script)
 
     def restart(self, ranks: Ranks, when: float) -> None:
         """See `Detector.restart`. The first loss stays that of the first attempt."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from operator import attrgetter
 
@@ -120,12 +121,12 @@ class Forecast:
     def update(
         self, leader: RankState, ranks: Ranks, progress: TrainingProgress, plan: Plan
     ) -> None:
-        """Take in that the leader (see `find_leader`) has made a step, or begun another phase."""
+        """Take in that the leader (see `find_leader`) has made steps, or begun another phase."""
         training_ranks = [rank for rank in ranks if rank.pace and rank.phase not in FATES]
         if not training_ranks or not progress.steps:
             return
         last_rank = min(training_ranks, key=attrgetter("step"))
-        self._update_spread(leader, progress.steps)
+        self.take_pace((leader.step,), (leader.seconds,), progress.steps)
         evaluation_seconds = _seconds_of_evaluation(training_ranks, progress)
         checkpoint_seconds = _seconds_of_checkpoint(ranks)
         expected_seconds = max(0, progress.steps - last_rank.step) * last_rank.pace.lasting
@@ -172,16 +173,19 @@ class Forecast:
             return expected_seconds - likely_error, expected_seconds + likely_error
         return expected_seconds, expected_seconds
 
-    def _update_spread(self, leader: RankState, steps: int) -> None:
-        """Take in a new step of the leader."""
-        if leader.step <= self._last_step or not math.isfinite(leader.seconds):
+    def take_pace(self, steps: Sequence[int], seconds: Sequence[float], steps_of_run: int) -> None:
+        """Take in how long steps of the leader took, before `update`, which knows the last one."""
+        if not steps_of_run:
             return
-        is_first = not self._last_step
-        self._last_step = leader.step
-        if not is_first and self._blocks.append(leader.seconds):  # the first one warms up
-            self._spread = min(1.0, self._blocks.spread(steps - leader.step))
-            # Two limits, so that a spread between them does not switch the text at every block.
-            self._is_wide = self._spread > (NARROW if self._is_wide else WIDE)
+        for step, step_seconds in zip(steps, seconds, strict=True):
+            if step <= self._last_step or not math.isfinite(step_seconds):
+                continue
+            is_first = not self._last_step
+            self._last_step = step
+            if not is_first and self._blocks.append(step_seconds):  # the first one warms up
+                self._spread = min(1.0, self._blocks.spread(steps_of_run - step))
+                # Two limits, so that a spread between them does not switch the text at every block.
+                self._is_wide = self._spread > (NARROW if self._is_wide else WIDE)
 
 
 def _seconds_of_evaluation(ranks: Ranks, progress: TrainingProgress) -> float:

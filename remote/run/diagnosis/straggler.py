@@ -17,10 +17,12 @@ from msgspec.structs import replace
 from remote.format import ranks_text, step_time
 from remote.run.diagnosis.detector import Report
 from remote.run.diagnosis.straggler_cause import SlowReason, explain_straggler, is_crowded
+from remote.run.series.step_times import RECENT, find_median
 from remote.run.state.host_state import Hosts
 from remote.run.state.phases import FATES, RankPhase
 from remote.run.state.rank_state import Ranks, RankState, find_leader
 from training.wire.rank_events import StepFinished
+from training.wire.step_block import StepColumns
 
 
 class StragglerRule(Struct, frozen=True):
@@ -147,13 +149,49 @@ class StragglerDetector:
         return replace(straggler, ready=own_ready, others=others_median, step=step_seconds)
 
     def take_report(self, report: Report, rank: RankState, when: float) -> list[str]:
-        """See `Detector.take_report`. All ranks are checked when the leader has made a step."""
-        if not isinstance(report, StepFinished) or not self._waits_for_slowest:
+        """See `Detector.take_report`."""
+        is_due = isinstance(report, StepFinished) and self._is_due(rank)
+        return self._check_ranks(rank.step, when) if is_due else []
+
+    def find_checks(self, steps: StepColumns, rank: RankState) -> Sequence[int]:
+        """See `Detector.find_checks`."""
+        first_step = steps.step[0]
+        steps_until_check = -first_step % self._rule.every
+        checks = range(first_step + steps_until_check, steps.step[-1] + 1, self._rule.every)
+        if not checks or not self._checks_after(rank):
+            return ()
+        last_readies = [*rank.pace.last("ready"), *steps.ready]
+        ends = (check - first_step + 1 + len(rank.pace) for check in checks)
+        medians = [find_median(last_readies[max(0, end - RECENT) : end]) for end in ends]
+        is_needed = self.by_rank or self._may_find_late(rank, min(medians), max(medians))
+        return checks if is_needed else ()
+
+    def take_steps(
+        self, steps: StepColumns, rank: RankState, times: Sequence[float]
+    ) -> list[tuple[float, str]]:
+        """See `Detector.take_steps`."""
+        if not self._is_due(rank):
             return []
-        is_due = rank.step % self._rule.every == 0
-        if not is_due or rank is not find_leader(self._ranks):
-            return []
-        return self._check_ranks(rank.step, when)
+        return [(times[-1], remark) for remark in self._check_ranks(rank.step, times[-1])]
+
+    def _is_due(self, rank: RankState) -> bool:
+        return rank.step % self._rule.every == 0 and self._checks_after(rank)
+
+    def _checks_after(self, rank: RankState) -> bool:
+        """Return True if all ranks are checked after steps of this one."""
+        return self._waits_for_slowest and rank is find_leader(self._ranks)
+
+    def _may_find_late(self, leader: RankState, least: float, most: float) -> bool:
+        """Return False if no rank is late, whatever median of `ready` the leader has between these
+        two."""
+        training_ranks = self._find_training_ranks()
+        if len(training_ranks) < 2:
+            return False
+        if leader not in training_ranks:
+            return True
+        readies = sorted(rank.pace.median("ready") for rank in training_ranks if rank is not leader)
+        least_median = _median_without(sorted([*readies, least]), max([*readies, least]))
+        return max([*readies, most]) > self._rule.ratio * least_median
 
     def restart(self, ranks: Ranks, when: float) -> None:
         """See `Detector.restart`."""
@@ -165,8 +203,7 @@ class StragglerDetector:
 
     def _check_ranks(self, step: int, when: float) -> list[str]:
         """Check the ranks after a step of the run. Return remarks for the log."""
-        ranks = self._ranks
-        training_ranks = [rank for rank in ranks if rank.phase is RankPhase.TRAINING and rank.pace]
+        training_ranks = self._find_training_ranks()
         if len(training_ranks) < 2:
             return []
         if min(len(rank.pace) for rank in training_ranks) < self._rule.least:
@@ -177,6 +214,9 @@ class StragglerDetector:
             if rank.rank in late_ranks or rank.rank in self.by_rank:  # few of perhaps 1,000
                 self._record_check(rank, late_ranks.get(rank.rank), training_ranks, step)
         return self._update_episodes(slow_before, when)
+
+    def _find_training_ranks(self) -> list[RankState]:
+        return [rank for rank in self._ranks if rank.phase is RankPhase.TRAINING and rank.pace]
 
     def _update_episodes(self, slow_before: set[int], when: float) -> list[str]:
         """Open and close episodes. Return remarks for the log."""
@@ -270,12 +310,13 @@ def _median_without(sorted_values: Sequence[float], value: float) -> float:
     return (sorted_values[low_index] + sorted_values[high_index]) / 2
 
 
-def name_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
-    """Return who holds all others up: "all ranks wait for rank 2 on node3"."""
+def name_stragglers(slow: Sequence[Straggler], hosts: Hosts, *, is_past: bool = False) -> str:
+    """Return who holds all others up: "all ranks wait for rank 2 on node3". `is_past`: did so."""
     names_of_ranks = ranks_text([straggler.rank for straggler in slow])
     host_names = [hosts[straggler.host].name for straggler in slow[:MOST_HOSTS_NAMED]]
     hosts_text = " and ".join(dict.fromkeys(host_names))
-    return f"all ranks wait for {names_of_ranks} on {hosts_text}"
+    verb = "waited" if is_past else "wait"
+    return f"all ranks {verb} for {names_of_ranks} on {hosts_text}"
 
 
 def explain_slowness(straggler: Straggler) -> str:

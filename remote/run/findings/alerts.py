@@ -177,7 +177,7 @@ def _straggler_alerts(run: RunState) -> Iterator[Alert]:
             describe_stragglers([straggler], run.hosts),
             episode.over,
             straggler.rank,
-            name_stragglers([straggler], run.hosts),
+            name_stragglers([straggler], run.hosts, is_past=run.is_held),
             (explain_slowness(straggler),),
             None if episode.over else advise_straggler(run, straggler),
         )

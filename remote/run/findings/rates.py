@@ -31,6 +31,13 @@ def is_halted(run: RunState) -> bool:
     return run.stall is not None and run.phase is not RunPhase.ENDED
 
 
+def describe_staleness(run: RunState) -> str:
+    """Return of when the speed of a run is that has come to a halt or failed; "" of others."""
+    if is_halted(run):
+        return "before the stall"
+    return "before the failure" if run.phase is RunPhase.ENDED and run.cause else ""
+
+
 def rank_means(rank: RankState) -> Means:
     """Return the means over the last steps of a rank; of one that has ended, over all steps but the
     first."""

@@ -82,10 +82,11 @@ def describe_sight(run: RunState) -> str:
         missing.append("steps")
     if not _has_loss(run):
         missing.append("loss")
-    if run.step and not run.progress.steps:
-        missing.append("total of steps")
+    # That it is no more than the total is said where steps are first counted.
     if not missing:
         return ""
+    if run.step and not run.progress.steps:
+        missing.append("total of steps")
     loss_text = "" if _has_loss(run) else " loss 0.53"
     missing_text = " and ".join(f"no {name}" for name in missing)
     return (

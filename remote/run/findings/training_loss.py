@@ -52,3 +52,11 @@ def find_loss_rise(run: RunState) -> LossRise | None:
     if training_loss is None or not math.isfinite(training_loss):
         return rise
     return replace(rise, loss=training_loss)
+
+
+def find_divergence_step(run: RunState) -> int | None:
+    """Return the step at which the loss of a run rose for good, or was no number."""
+    rise = run.divergence.rise
+    if run.progress.diverged:
+        return run.progress.diverged.step
+    return rise.step if rise and not rise.over else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from remote.events import Parsed
@@ -64,10 +64,10 @@ class RankOutput:
 
     # What comes
 
-    def see_step(self, step: StepFinished) -> None:
-        """Take in a step that the watch reports: the same ones in a log no longer count."""
+    def see_steps(self, newest_step: int, seconds: Iterable[float]) -> None:
+        """Take in steps that the watch reports: the same ones in a log no longer count."""
         self._may_be_watched = False
-        self._match.see_step(step)
+        self._match.see_steps(newest_step, seconds)
 
     def read(
         self, text: OutputText, record: Record, first_readings: FirstReadings

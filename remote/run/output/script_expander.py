@@ -11,6 +11,7 @@ from remote.run.output.worker_lines import WorkerLines
 from training.wire.events import Record
 from training.wire.host_events import Exited, OutputText, WorkerJoined
 from training.wire.rank_events import StepFinished
+from training.wire.step_block import StepBlock
 
 
 class Expander:
@@ -34,7 +35,7 @@ class Expander:
     def __call__(self, record: Record) -> Sequence[Record]:
         """Return the records that a record stands for."""
         record_parts = expand(record)
-        is_output = type(record.event) in (OutputText, Exited)
+        is_output = type(record.event) in (OutputText, StepBlock, Exited)
         if type(record.event) is WorkerJoined:
             self._lines.take_join(record.host, record.event)
         if not is_output and not self._waiting:
@@ -60,7 +61,11 @@ class Expander:
             case StepFinished(rank):
                 rank_output = self._find_output(record, rank)
                 if rank_output:
-                    rank_output.see_step(event)
+                    rank_output.see_steps(event.step, (event.seconds,))
+            case StepBlock(rank):
+                rank_output = self._find_output(record, rank)
+                if rank_output:
+                    rank_output.see_steps(event.step, event.unpack().seconds)
             case Exited(process):
                 return [
                     derived_record

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from statistics import median
-
-from training.wire.rank_events import StepFinished
 
 LATE = 0.05
 """The share of a run by which a log may be ahead of the watch, and not begin at a checkpoint."""
@@ -45,11 +44,10 @@ class StepMatch:
         self._ahead = math.inf
         """By how many the log is ahead of the watch, at the least."""
 
-    def see_step(self, step: StepFinished) -> None:
-        """Take in a step that the watch reports."""
-        self.seen = step.step
-        if math.isfinite(step.seconds):
-            self._step_seconds.append(step.seconds)
+    def see_steps(self, newest_step: int, seconds: Iterable[float]) -> None:
+        """Take in steps that the watch reports, each of which took so many seconds."""
+        self.seen = newest_step
+        self._step_seconds.extend(filter(math.isfinite, seconds))
 
     def compare(self) -> None:
         """Compare the newest step in the log with the newest one of the watch."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from remote.run.series.definitions import (
 from remote.run.series.source_history import MetricHistory, SourceHistory
 from training.wire.host_events import HostSample
 from training.wire.rank_events import Evaluated, ScriptMetrics, StepFinished
+from training.wire.step_block import StepColumns
 
 if TYPE_CHECKING:  # numpy takes a while to import
     from remote.run.series.downsampling import Points
@@ -29,6 +30,8 @@ _FIGURES_OF: dict[type[object], tuple[str, Callable[[object], tuple[float, ...]]
     source.event: (source.name, attrgetter(*source.figures)) for source in SOURCES if source.event
 }
 """By event, its source and what reads the figures of one."""
+_figures_of_steps: Callable[[StepColumns], tuple[Sequence[float], ...]] = attrgetter(*STEP.figures)
+"""The columns of the figures of steps."""
 _host_figures: Callable[[HostSample], tuple[float, ...]] = attrgetter(*HOST_SAMPLE.figures[1:])
 """The figures of a sample. The first one of the source, `cpu_share`, is not in it: it follows from
 the samples of ranks."""
@@ -75,6 +78,13 @@ class Curves:
                 return
             step = event.step
         self._histories[source_name].append(row, row, step, time, *read_figures(event))
+
+    def take_steps(self, steps: StepColumns, row: int, times: Sequence[float]) -> None:
+        """Take in steps of rank `row`, made so many seconds after the run began."""
+        self._step = steps.step[-1]
+        rows = [row] * len(steps)
+        history = self._histories[STEP.name]
+        history.append_points(rows, rows, steps.step, times, *_figures_of_steps(steps))
 
     def sample(self, host: int, sample: HostSample, cpu_share: float, time: float) -> None:
         """Take in a sample of a host, whose ranks use this share of its cores."""

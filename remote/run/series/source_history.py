@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from struct import calcsize, pack
 from typing import TYPE_CHECKING
 
@@ -70,8 +72,17 @@ class SourceHistory:
 
     def append(self, *point: float) -> None:
         """Take in a point: row, who it is of, step, time, figures."""
-        self.version += 1
-        self._fresh += pack(self._format, *point)
+        self._extend(1, pack(self._format, *point))
+
+    def append_points(self, *columns: Sequence[float]) -> None:
+        """Take in points: a column for each number of `append`."""
+        count = len(columns[0])
+        numbers = chain.from_iterable(zip(*columns, strict=True))
+        self._extend(count, pack(f"{count * len(columns)}d", *numbers))
+
+    def _extend(self, count: int, points: bytes) -> None:
+        self.version += count
+        self._fresh += points
         if len(self._fresh) >= self._most:
             self.pack()
             if self._most == 1:
@@ -170,7 +181,7 @@ class SourceHistory:
     @property
     def _has_parts(self) -> bool:
         """Return True if a row has several of the same figure, as a host has cores."""
-        return self.source is CORES
+        return self.source == CORES
 
     def _make(self) -> None:
         from remote.run.series.downsampling import Downsampler

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
-from struct import Struct
+from struct import Struct, pack
+from typing import Any
 
 from remote.run.series.definitions import STEP
 from remote.statistics.mean import finite_mean
 from training.wire.rank_events import StepFinished
+from training.wire.step_block import StepColumns
 
 NAN = float("nan")
 LAST_EARLY = 40
@@ -150,6 +153,24 @@ class StepTotals:
         if number > 1:
             self._add(number - 1, step)
 
+    def append_steps(self, steps: StepColumns) -> None:
+        """Add the next iterations, each of which has a time."""
+        is_early = self._at_last_early is None
+        if is_early or len(self._kept) + len(steps) > self.KEPT:
+            for step in steps.make_steps():
+                self.append(step)
+            return
+        first_kept = -self.count % self._stride
+        self._kept.extend(iter(steps.seconds[first_kept :: self._stride]))
+        self.count += len(steps)
+        self._seconds += sum(steps.seconds)
+        self._data += sum(steps.data)
+        self._compute += sum(steps.compute)
+        self._sync += sum(steps.sync)
+        self._ready += sum(steps.ready)
+        self._samples += sum(steps.samples)
+        self._bytes_sent += sum(steps.bytes_sent)
+
     def _add(self, number: int, step: StepFinished) -> None:
         self.count += number
         self._seconds += number * step.seconds
@@ -257,8 +278,20 @@ _MEANS_PLACES = [
     _PLACES[figure]
     for figure in ("seconds", "data", "compute", "sync", "ready", "samples", "bytes_sent")
 ]
-_figures_of = attrgetter(*_FIGURES)
-_pack = Struct(f"{_WIDTH}d").pack
+_figures_of: Callable[[object], tuple[Any, ...]] = attrgetter(*_FIGURES)
+"""Reads the figures of a step, or the columns of several."""
+_pack_step = Struct(f"{_WIDTH}d").pack
+
+
+def find_median(values: Iterable[float]) -> float:
+    """Return the median of these values; NaN if there are none."""
+    sorted_values = sorted(values)  # `statistics.median` takes twice as long
+    if not sorted_values:
+        return NAN
+    middle = len(sorted_values) // 2
+    if len(sorted_values) % 2:
+        return sorted_values[middle]
+    return (sorted_values[middle - 1] + sorted_values[middle]) / 2
 
 
 class RecentSteps:
@@ -303,26 +336,48 @@ class RecentSteps:
 
     def append(self, step: StepFinished) -> None:
         """Take in a step."""
+        self._keep_figures(_pack_step(*_figures_of(step)))
+        if math.isfinite(step.seconds):
+            self._follow_pace((step.seconds,), (step.ready,))
+
+    def append_steps(self, steps: StepColumns) -> None:
+        """Take in steps, each of which has a time, after the first `RECENT` ones."""
+        newest_steps = steps.part(-RECENT)
+        figures = chain.from_iterable(zip(*_figures_of(newest_steps), strict=True))
+        self._keep_figures(pack(f"{len(newest_steps) * _WIDTH}d", *figures))
+        self._follow_pace(steps.seconds, steps.ready)
+
+    def _keep_figures(self, figures: bytes) -> None:
+        """Keep the figures of further steps, which come beside each other."""
         recent_figures = self._recent
-        recent_figures.frombytes(_pack(*_figures_of(step)))
-        if len(recent_figures) > RECENT * _WIDTH:
-            del recent_figures[:_WIDTH]
+        recent_figures.frombytes(figures)
+        num_superfluous = len(recent_figures) - RECENT * _WIDTH
+        if num_superfluous > 0:
+            del recent_figures[:num_superfluous]
             self._warms_up = False
         self._spent = NAN
         self._means = self._loss = None
         self._medians.clear()
-        if not math.isfinite(step.seconds):
-            return
-        self.count += 1
-        # The first step warms up: the second one takes its place, unless it stays the only one.
-        if self.count <= 2:
-            self.lasting = step.seconds
-            self.lasting_ready = step.ready
-            return
-        # A plain mean of few steps, and of the last `LASTING` later; the first one is left out.
-        weight = min(self.count - 1, LASTING)
-        self.lasting += (step.seconds - self.lasting) / weight
-        self.lasting_ready += (step.ready - self.lasting_ready) / weight
+
+    def _follow_pace(self, seconds: Iterable[float], ready: Iterable[float]) -> None:
+        """Take in the times of further steps."""
+        count = self.count
+        lasting = self.lasting
+        lasting_ready = self.lasting_ready
+        for step_seconds, step_ready in zip(seconds, ready, strict=True):
+            count += 1
+            # The first step warms up: the second one takes its place, unless it stays the only one.
+            if count <= 2:
+                lasting = step_seconds
+                lasting_ready = step_ready
+                continue
+            # A plain mean of few steps, and of the last `LASTING` later; the first is left out.
+            weight = count - 1 if count <= LASTING else LASTING
+            lasting += (step_seconds - lasting) / weight
+            lasting_ready += (step_ready - lasting_ready) / weight
+        self.count = count
+        self.lasting = lasting
+        self.lasting_ready = lasting_ready
 
     def last(self, figure: str) -> array[float]:
         """Return a figure of each of the last `RECENT` steps, in order."""
@@ -336,17 +391,8 @@ class RecentSteps:
     def median(self, figure: str) -> float:
         """Return the median of a figure. It is kept as `means` are."""
         if figure not in self._medians:
-            self._medians[figure] = self._make_median(figure)
+            self._medians[figure] = find_median(self.last(figure))
         return self._medians[figure]
-
-    def _make_median(self, figure: str) -> float:
-        sorted_values = sorted(self.last(figure))  # `statistics.median` takes twice as long
-        if not sorted_values:
-            return NAN
-        middle = len(sorted_values) // 2
-        if len(sorted_values) % 2:
-            return sorted_values[middle]
-        return (sorted_values[middle - 1] + sorted_values[middle]) / 2
 
     @property
     def loss(self) -> float:

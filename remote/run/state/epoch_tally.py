@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from remote.format import loss, percent
@@ -49,12 +50,13 @@ class EpochTally:
         if len(self.pending) > MOST_PENDING:
             del self.pending[min(self.pending)]
 
-    def pop_finished(self, ranks: int, before_epoch: float) -> list[EpochSums]:
-        """Return the epochs before this one that so many ranks have finished, each once."""
+    def pop_finished(self, ranks: int, is_complete: Callable[[EpochSums], bool]) -> list[EpochSums]:
+        """Return the epochs that so many ranks have finished and of which all is known, each once,
+        in order."""
         finished = [
             sums
-            for epoch, sums in sorted(self.pending.items())
-            if sums.ranks >= ranks and epoch < before_epoch
+            for _, sums in sorted(self.pending.items())
+            if sums.ranks >= ranks and is_complete(sums)
         ]
         for sums in finished:
             del self.pending[sums.epoch]

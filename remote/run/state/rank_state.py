@@ -23,6 +23,7 @@ from training.wire.host_events import (
     WorkerExited,
 )
 from training.wire.rank_events import Epoch, Evaluated, Finished, Saved, Started, StepFinished
+from training.wire.step_block import StepColumns
 
 CPU = "cpu"
 """The device of ranks whose gradients the cores compute."""
@@ -292,7 +293,35 @@ class RankState:
         self.accuracy = self.correct / self.samples if self.samples > 0 else NAN
         self.pace.append(step)
         self.timing.append(step)
-        if self.begun and step.step == step.epoch * self.begun.steps_per_epoch:
+        self._close_epoch_if_over()
+
+    def take_steps(self, steps: StepColumns, times: Sequence[float]) -> None:
+        """Take in steps at once, made at these times. They go on from the newest one, in its epoch,
+        and do not go beyond the next of `find_turns`."""
+        self.heard = times[-1]
+        self.stepped_at = times[-1]
+        self.stalled = False
+        self.step = steps.step[-1]
+        self.loss = steps.loss[-1]
+        self.seconds = steps.seconds[-1]
+        self.epoch_so_far += sum(steps.seconds)
+        self.correct += sum(steps.correct)
+        self.samples += sum(steps.samples)
+        self.accuracy = self.correct / self.samples if self.samples > 0 else NAN
+        self.pace.append_steps(steps)
+        self.timing.append_steps(steps)
+        self._close_epoch_if_over()
+
+    def find_turns(self) -> list[int]:
+        """Return the steps after which the next ones, also of the same epoch, count otherwise."""
+        return [self.epoch * self.begun.steps_per_epoch] if self.begun else []
+
+    def shown_losses(self, steps: StepColumns) -> Sequence[float]:
+        """Return its `loss` after each of the steps that it has taken in at once."""
+        return steps.loss
+
+    def _close_epoch_if_over(self) -> None:
+        if self.begun and self.step == self.epoch * self.begun.steps_per_epoch:
             self._close_epoch()
 
     def _end_epoch(self, epoch: Epoch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
 from typing import ClassVar
@@ -17,6 +17,7 @@ from remote.statistics.mean import finite_mean
 from training.wire.enums import Phase
 from training.wire.events import Event
 from training.wire.rank_events import Collectives, Entered, Isolation, ScriptMetrics, StepFinished
+from training.wire.step_block import StepColumns
 
 REPORTS = 20
 """Reports that say how often there are some."""
@@ -183,9 +184,7 @@ class ScriptRank(RankState):
     @property
     def prints_loss(self) -> bool:
         """See `RankState.prints_loss`."""
-        if not self.printed_step:
-            return False
-        return self.step - self.printed_step <= 2 * self.steps_between_prints
+        return self.printed_step > 0 and self.step <= self._last_step_of_print
 
     @property
     def tells_loss(self) -> bool:
@@ -285,15 +284,66 @@ class ScriptRank(RankState):
     def _steps_have_losses(self) -> bool:
         return not all(map(math.isnan, self.losses))
 
+    @property
+    def _follows_step_losses(self) -> bool:
+        """Return True if its `loss` is that of its newest step, unless nobody could read it."""
+        return self._steps_have_losses and not (self.is_watched and self.prints_loss)
+
+    @property
+    def _last_step_of_print(self) -> int:
+        """Return the last step for which the newest printed loss stands."""
+        return self.printed_step + 2 * self.steps_between_prints
+
     def shown_step(self, step: StepFinished) -> StepFinished:
         """Return a step as it is shown: without its loss, where the script prints another one."""
-        if self.hides_step_losses and _is_of_watch(step):
+        if self.hides_step_losses and is_of_watch(step.compute, step.sync):
             return replace(step, loss=math.nan, loss_known=False)
         return step
 
+    def shown_steps(self, steps: StepColumns) -> StepColumns:
+        """Return steps as they are shown, see `shown_step`."""
+        if not self.hides_step_losses:
+            return steps
+        are_hidden = [*map(is_of_watch, steps.compute, steps.sync)]
+        are_known = [
+            is_known and not is_hidden
+            for is_known, is_hidden in zip(steps.loss_known, are_hidden, strict=True)
+        ]
+        losses = [
+            math.nan if is_hidden else loss
+            for loss, is_hidden in zip(steps.loss, are_hidden, strict=True)
+        ]
+        return replace(steps, loss=losses, loss_known=are_known)
+
+    def take_steps(self, steps: StepColumns, times: Sequence[float]) -> None:
+        """See `RankState.take_steps`."""
+        self._leave_meeting()
+        for when in times:
+            self._note_report(when)
+        self.heard = times[-1]
+        self.step = steps.step[-1]
+        self.seconds = steps.seconds[-1]
+        if steps.loss_known[0]:
+            self.losses.extend(steps.loss)
+            if self._follows_step_losses:
+                self.loss = steps.loss[-1]
+        self.pace.append_steps(steps)
+        self.timing.append_steps(steps)
+
+    def find_turns(self) -> list[int]:
+        """See `RankState.find_turns`."""
+        # Its `loss` is then that of its steps again.
+        return [self._last_step_of_print] if self.prints_loss else []
+
+    def shown_losses(self, steps: StepColumns) -> Sequence[float]:
+        """See `RankState.shown_losses`."""
+        is_of_steps = steps.loss_known[0] and self._follows_step_losses
+        return steps.loss if is_of_steps else [self.loss] * len(steps)
+
     def take_step(self, step: StepFinished) -> None:
         """Take in one step, or the last of several."""
-        self.is_watched = self.is_watched or _is_of_watch(step)
+        is_from_watch = is_of_watch(step.compute, step.sync)
+        self.is_watched = self.is_watched or is_from_watch
         # A log may have every hundredth step only, whose time then stands for all hundred.
         steps_made = step.step - self.step if 0 < self.step < step.step else 1
         self.step = step.step
@@ -301,9 +351,9 @@ class ScriptRank(RankState):
         self.epoch = step.epoch or self.epoch
         if step.loss_known:
             self.losses.append(step.loss)
-            if self._steps_have_losses and not (self.is_watched and self.prints_loss):
+            if self._follows_step_losses:
                 self.loss = step.loss
-        if _is_of_watch(step):
+        if is_from_watch:
             # The log may have had its first step before, from a line printed as the step began.
             self.timing.begin_after(step.step - 1)
         if math.isfinite(step.seconds):
@@ -321,6 +371,7 @@ def _read_address(text: str) -> tuple[str, int] | None:
         return None
 
 
-def _is_of_watch(step: StepFinished) -> bool:
-    """Return True if the watch reports a step: a log does not tell how its time is split."""
-    return step.compute > 0 or step.sync > 0
+def is_of_watch(compute: float, sync: float) -> bool:
+    """Return True if the watch reports a step with these times: a log does not tell how the time of
+    a step is split."""
+    return compute > 0 or sync > 0

@@ -125,10 +125,10 @@ class Drawer:
     def _packed_steps(self, world: World) -> Object:
         """Draw the steps of a block. Their numbers may be out of bounds, as a host may lie."""
         steps = [self.object(StepFinished, world) for _ in range(self.random.randrange(1, 7))]
-        floats = [[float(step[name]) for step in steps] for name in FLOAT_COLUMNS]
-        integers = [[int(step[name]) % 2**62 for step in steps] for name in INTEGER_COLUMNS]
+        floats = {name: [float(step[name]) for step in steps] for name in FLOAT_COLUMNS}
+        integers = {name: [int(step[name]) % 2**62 for step in steps] for name in INTEGER_COLUMNS}
         times = [world.time + self.random.uniform(-1.0, 1.0) for _ in steps]
-        columns = StepColumns(self.rank(world), times, floats, integers)
+        columns = StepColumns(self.rank(world), times, **floats, **integers)  # type: ignore[arg-type]
         return to_object(pack_columns(columns))
 
     def spoiled(self, data: Object) -> Object:

@@ -15,9 +15,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from remote.events import LAUNCHER_EVENTS, Restarted, SessionClosed, Stalled
+from remote.events import LAUNCHER_EVENTS, Restarted, SessionClosed, Stalled, expand
 from remote.plan.plan import Script
 from remote.record import layout, marks
+from remote.record.snapshots import RunMoment, write_snapshot
 from remote.record.step_notes import write_step_note
 from tests.hostile.fuzz.drawing import FLOATS, INTS, OTHERS, TEXTS, Drawer, World, nested
 from tests.kit.histories import History, plan, said, stepped
@@ -84,6 +85,8 @@ def _job(runs: Path, name: str = RUN) -> None:
         of.rank(host, host_events.RankSample(host, 90.0, 1 << 28), said(host, "a line\nanother"))
     of.done(0, 1).session(SessionClosed())
     folder = recorded(runs, of)
+    size = (folder / layout.EVENTS).stat().st_size
+    write_snapshot(folder, of.plan, RunMoment(of.state(), expand, size))
     marks.star(folder, True)
     marks.write_note(folder, "a note")
     marks.pin(folder, True)
@@ -219,6 +222,7 @@ USUAL = (
 NAMES = (
     *(layout.PLAN, layout.EVENTS, layout.SUMMARY, layout.SIGNATURE, layout.LOCK, layout.LOGS),
     *(layout.STAR, layout.NOTE, layout.NAME, layout.REPORT, "node", "hosts", "logs/rank-0.log"),
+    *(layout.SNAPSHOTS, f"{layout.SNAPSHOTS}/9000"),
     *("plan.part", "study.toml", "journal.jsonl", "place.json", "place.mac", "hosts/node1"),
 )
 

@@ -26,6 +26,7 @@ from remote.run.diagnosis.stacks import locate_rank
 from remote.run.findings import rates, stall
 from remote.run.findings import script_visibility as seen
 from remote.run.findings.alerts import describe_slow_spells
+from remote.run.findings.rates import describe_staleness
 from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
 from remote.run.series.definitions import SERIES
@@ -154,7 +155,7 @@ class Show:
         ]
         for is_roomy in (True, False):
             lines += header.figure_lines(
-                header_figures(run), width, is_roomy=is_roomy, is_stale=bool(run.stall)
+                header_figures(run), width, is_roomy=is_roomy, stale=describe_staleness(run)
             )
         texts = [line.plain for line in lines]
         texts += script_notes(run)

@@ -30,7 +30,7 @@ Ends = tuple[int, int]
 """The write ends of a stdout and a stderr."""
 ERROR_BYTES = 1 << 18
 """Bytes of the largest error file that is read."""
-FEW_STEPS = 10.0
+FEW_STEPS = 4.0
 """Steps a second of a rank below which each is reported at once: a person may watch them."""
 BLOCK_STEPS = 100
 """About how many steps of a rank are read together if it makes more."""

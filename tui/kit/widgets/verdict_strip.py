@@ -16,6 +16,7 @@ from remote.sanitise import plain
 from tui.kit import palette
 
 ACCENT = "bold $text-accent"
+DIM = "$text-muted"
 KEY_GAP = "   "
 FRAME_WIDTH = 3
 """Columns of the bar and of the padding."""
@@ -126,10 +127,12 @@ def draw_verdict(
     is_calm: bool = False,
 ) -> Content:
     """Return a verdict, its reasons and the keys that help, in lines. `width` and `is_calm`: see
-    `draw_next_keys`."""
+    `draw_next_keys`. A calm one without keys is dim."""
     sign_name = SIGN_NAMES.get(severity)
     sign = f"{palette.sign(sign_name)} " if sign_name else ""
-    lines = _fold(Content.styled(f"{sign}{plain(title)}", TITLE_STYLES[severity]), width)
+    is_quiet = is_calm and severity is Severity.NEUTRAL and not next_keys
+    title_style = DIM if is_quiet else TITLE_STYLES[severity]
+    lines = _fold(Content.styled(f"{sign}{plain(title)}", title_style), width)
     for reason in reasons:
         lines += _fold(Content(plain(reason)) if isinstance(reason, str) else reason, width)
     if key_line := draw_next_keys(next_keys, width, is_calm=is_calm):

@@ -11,6 +11,7 @@ from textual.widgets import Static
 from remote.plan.expected import expect_work
 from remote.plan.plan import Plan
 from remote.run.findings import script_visibility as seen
+from remote.run.findings.rates import describe_staleness
 from remote.run.findings.start_progress import is_starting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
@@ -97,7 +98,7 @@ class RunHeader(Static):
         if not is_starting(run) and any(figure.is_known for figure in self._figures):
             is_roomy = self.app.size.height >= ROOMY_HEIGHT
             yield from figure_lines(
-                self._figures, width, is_roomy=is_roomy, is_stale=bool(run.stall)
+                self._figures, width, is_roomy=is_roomy, stale=describe_staleness(run)
             )
         for note in self._script_notes:
             for line in textwrap.wrap(plain(note), text_width):

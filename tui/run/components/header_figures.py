@@ -7,12 +7,22 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from remote.format import UNKNOWN, loss, percent, rate, short_size, step_time
+from remote.run.findings.advise_success import MUCH_SYNC
 from remote.run.findings.link_use import find_link_use
 from remote.run.findings.rates import live_means
-from remote.run.findings.training_loss import find_training_loss, is_mean_beside_prints
+from remote.run.findings.training_loss import (
+    find_divergence_step,
+    find_training_loss,
+    is_mean_beside_prints,
+)
 from remote.run.run_state import RunState
 from remote.run.series.step_times import RECENT, Means
 from tui.run.components.link_text import describe_link_use
+
+TESTS = ("test acc", "best acc")
+"""The figures of tests, which are of runs of rankboard's own alone."""
+RARE = ("sent/s", "checkpoint")
+"""Figures that few scripts have."""
 
 
 class HeaderFigure(Struct, frozen=True):
@@ -40,15 +50,17 @@ def header_figures(run: RunState) -> list[HeaderFigure]:
     figures = [
         _loss_figure(run),
         HeaderFigure("test acc", percent(tests[-1], 1) if tests else UNKNOWN, 5),
-        HeaderFigure("best acc", percent(max(tests), 1) if tests else UNKNOWN, 5),
+        _best_figure(run, tests),
         HeaderFigure(speed_label, _known(speed, rate), 6),
         HeaderFigure("step", _known(pace.seconds, step_time), 6),
-        HeaderFigure("sync", _known(pace.share(pace.sync), percent), 4),
+        _sync_figure(run, pace),
         _network_figure(run, pace),
         HeaderFigure("checkpoint", _known(_saved_step(run), "{:.0f}".format), 6),
     ]
     if run.plan.job is None:
-        figures = [figure for figure in figures if figure.label not in ("test acc", "best acc")]
+        # A script may never have them.
+        figures = [figure for figure in figures if figure.label not in TESTS]
+        figures = [figure for figure in figures if figure.is_known or figure.label not in RARE]
     return figures
 
 
@@ -58,6 +70,23 @@ def _loss_figure(run: RunState) -> HeaderFigure:
     is_mean = is_mean_beside_prints(run)
     label, long_label = ("mean loss", f"mean loss of {RECENT} steps") if is_mean else ("loss", "")
     return HeaderFigure(label, loss(find_training_loss(run)), 6, long_label)
+
+
+def _best_figure(run: RunState, tests: list[float]) -> HeaderFigure:
+    """Return the best accuracy; of a run that diverged, none is worth it, and the learning rate is
+    the usual reason."""
+    if run.plan.job and find_divergence_step(run) is not None:
+        return HeaderFigure("lr", f"{run.plan.job.lr:g}", 5)
+    return HeaderFigure("best acc", percent(max(tests), 1) if tests else UNKNOWN, 5)
+
+
+def _sync_figure(run: RunState, pace: Means) -> HeaderFigure:
+    """Return the share of sync in a step; of a large one, the label says what helps, unless one
+    rank holds up the others."""
+    share = pace.share(pace.sync)
+    helps = share >= MUCH_SYNC and not run.stragglers.slow and len(run.ranks) > 1
+    long_label = "sync (a larger batch waits less)" if helps else ""
+    return HeaderFigure("sync", _known(share, percent), 4, long_label)
 
 
 def _speed(run: RunState, samples_per_second: float) -> tuple[str, float]:

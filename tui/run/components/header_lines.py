@@ -16,17 +16,17 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.kit import palette
-from tui.kit.widgets.phase import phase_cell
-from tui.kit.widgets.table import TableCell
+from tui.kit.widgets.phase import phase_look
 from tui.kit.widgets.verdict_strip import Severity
 from tui.run.components.eta_text import describe_eta
 from tui.run.components.header_figures import HeaderFigure
 
 GAP = "  "
+RUNNING = "running"
+"""What a script does of which no step is known."""
 NO_PROBLEMS = "no problems"
 MIN_PRAISE_WIDTH = 60
 """Columns of a header from which on it says so."""
-STALE = "before the stall"
 _TIE = "\xa0"
 """A space that no line is broken at."""
 DIM = "$foreground 65%"
@@ -106,7 +106,7 @@ def title_line(
         is_live = run.phase is RunPhase.TRAINING and not run.is_held and run.step > 0
         is_praised = is_live and not has_finding and width >= MIN_PRAISE_WIDTH
         praise = f", {NO_PROBLEMS}" if is_praised else ""
-        badges = [(f" {phase_text(run)}{praise} ", badge_ink)]
+        badges = [(f" {phase_text(run, severity)}{praise} ", badge_ink)]
     room = width - _length(badges) - 1
     works = _work_texts(run)
     choices = [(works[0], run.plan.run)]
@@ -122,27 +122,32 @@ def title_line(
     return Content.assemble(*badges, " ", work_text, (name, DIM)).truncate(width)
 
 
-def phase_text(run: RunState) -> str:
-    """The sign and the word of what the run does, or of how it has ended, and in which attempt."""
+def phase_text(run: RunState, severity: Severity = Severity.NEUTRAL) -> str:
+    """The sign and the word of what the run does, or of how it has ended, and in which attempt. Of
+    a live run with such a verdict, the sign is that of the verdict."""
     allowed = run.launcher.attempts_allowed
     allowed_text = f" of {allowed}" if allowed else ""
     attempt_text = f" (attempt {run.attempt + 1}{allowed_text})" if run.attempt else ""
-    state_text = _state_cell(run).text
+    word = _state_word(run)
+    look = phase_look(word)
+    is_doubted = severity is Severity.WARN and word in (RunPhase.TRAINING, RUNNING)
+    state_text = f"{palette.sign('slow') if is_doubted else look.sign} {look.word}"
     # As loud as SLOW in the table of ranks: nothing happens until somebody acts.
     if run.doing == "stalled":
         state_text = state_text.upper()
     return f"{state_text}{attempt_text}"
 
 
-def _state_cell(run: RunState) -> TableCell:
-    return phase_cell(outcome_word(run) or run.doing)
+def _state_word(run: RunState) -> str:
+    is_slow = run.doing == RunPhase.TRAINING and run.stragglers.slow and not _is_past(run)
+    return outcome_word(run) or ("slow" if is_slow else run.doing)
 
 
 def _state_style(run: RunState, severity: Severity) -> str:
     """Return the style of the badge and of the bar: that of the verdict, if it is no good one."""
     if _is_past(run):
         return "table--dim"
-    return SEVERITY_STYLES.get(severity) or _state_cell(run).style
+    return SEVERITY_STYLES.get(severity) or phase_look(_state_word(run)).style
 
 
 def _is_past(run: RunState) -> bool:
@@ -272,13 +277,16 @@ def _elapsed(run: RunState, now: float) -> float:
 
 
 def figure_lines(
-    figures: Sequence[HeaderFigure], width: int, *, is_roomy: bool, is_stale: bool
+    figures: Sequence[HeaderFigure], width: int, *, is_roomy: bool, stale: str
 ) -> list[Content]:
     """As many of the figures as there is room for: dim labels, and bold values beside them, or
-    where it `is_roomy` below them. All are dim where they are `is_stale`, of before a stall."""
-    if is_stale:
+    where it `is_roomy` below them. All are dim where they are `stale`, which says of when."""
+    is_stale = bool(stale)
+    if stale:
         known_figures = [figure for figure in figures if figure.is_known]
-        figures = [*known_figures, HeaderFigure("", STALE, len(STALE))]
+        stale_figure = HeaderFigure("", stale, len(stale))
+        # First where there may be no room for all: the speed would read as that of now.
+        figures = [*known_figures, stale_figure] if is_roomy else [stale_figure, *known_figures]
     if is_roomy:
         long_figures = [replace(each, label=each.long_label or each.label) for each in figures]
         fitting_columns = _fit_columns(long_figures, width)
@@ -290,8 +298,8 @@ def figure_lines(
     places = [(figure, len(figure.label) + 1 + figure.width + len(GAP)) for figure in figures]
     parts: list[str | tuple[str, str]] = []
     for figure, place in _fitting(places, width + len(GAP)):
-        room = place - len(figure.label) - 1
-        parts += [(f"{figure.label} ", DIM), _value(figure, room, is_stale=is_stale)]
+        label = f"{figure.label} " if figure.label else ""
+        parts += [(label, DIM), _value(figure, place - len(label), is_stale=is_stale)]
     return [Content.assemble(*parts)] if parts else []
 
 

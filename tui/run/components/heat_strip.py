@@ -88,6 +88,6 @@ def _cell(rank: RankState, run: RunState, mark: int, lateness: float) -> TableCe
         state_cell = phase_cell(rank_word(rank, run))
         return TableCell(state_cell.text[0], state_cell.style)
     if mark == SLOW:
-        return TableCell(palette.sign("slow"), "table--bad")
+        return TableCell(palette.sign("slow"), "table--warn")
     level_sign = palette.level_sign((lateness - LOWEST) / (HIGHEST - LOWEST))
     return TableCell(level_sign, "table--good")

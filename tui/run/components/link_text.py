@@ -26,7 +26,7 @@ def describe_bound(run: RunState, *, is_brief: bool = False) -> list[str]:
     # A script may tell `data` alone, which splits nothing.
     if not (shares["compute"] > 0 or shares["sync"] > 0):
         return []
-    line = f"bound by {longest}, {percent(shares[longest])} of a step"
+    line = f"{percent(shares[longest])} of each step is {longest}"
     if shares["sync"] >= MUCH_SYNC:
         line += f": {_advise_fewer_syncs(run)}"
     link_use = find_link_use(run)
@@ -39,7 +39,7 @@ def describe_bound(run: RunState, *, is_brief: bool = False) -> list[str]:
 def _advise_fewer_syncs(run: RunState) -> str:
     # How much larger they should be is said by the advice.
     if advise_success(run):
-        return "fewer, larger steps wait less"
+        return "a larger batch waits less"
     job = run.plan.job
     is_unused = job is not None and job.accumulate == 1
     return f"a larger batch{' or --accumulate' if is_unused else ''} syncs less often"

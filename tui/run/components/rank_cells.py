@@ -23,7 +23,7 @@ from remote.run.diagnosis.host_load import Load
 from remote.run.findings.rates import busy_seconds, rank_means
 from remote.run.findings.stall import rank_word
 from remote.run.findings.start_waits import age
-from remote.run.findings.training_loss import join_losses
+from remote.run.findings.training_loss import find_divergence_step, join_losses
 from remote.run.run_state import RunState
 from remote.run.state.phases import FATES, START_PHASES, RankPhase, RunPhase
 from remote.run.state.rank_state import RankState
@@ -135,19 +135,14 @@ def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     if is_told and holds_up(rank, run):
         straggler = run.stragglers.current(rank.rank)
         mark = straggler.mark if straggler else ""
-        return TableCell(f"{palette.sign('slow')} {mark}", "table--bad")
+        return TableCell(f"{palette.sign('slow')} {mark}", "table--warn")
     # A green sign would praise what the verdict calls ruined.
-    if rank.phase is RankPhase.FINISHED and _has_diverged(run):
+    if rank.phase is RankPhase.FINISHED and find_divergence_step(run) is not None:
         return phase_cell("ended")
     state = phase_cell(rank_word(rank, run))
     if rank.phase in START_PHASES[1:] and not rank.stalled and run.phase is not RunPhase.ENDED:
         return TableCell(f"{state.text} {duration(age(rank.since, run, now))}", state.style)
     return state
-
-
-def _has_diverged(run: RunState) -> bool:
-    rise = run.divergence.rise
-    return run.progress.diverged is not None or (rise is not None and not rise.over)
 
 
 def loss_cell(row_context: RowContext) -> TableCell:

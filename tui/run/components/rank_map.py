@@ -22,7 +22,7 @@ from tui.run.components.rank_order import holds_up
 
 LATE = (1.1, 1.25, 2.0)
 """Times the median of all ranks from which on a cell is darker, marked, and full."""
-LATE_STYLES = ("table--dim", "table--dim", "table--warn", "table--bad")
+LATE_STYLES = ("table--dim", "table--dim", "table--warn", "table--warn")
 """The styles of a rank that was slow; cells of others are dim: on a busy machine each is late now
 and then, which is nothing to act on."""
 NAME_WIDTH = 16
@@ -87,7 +87,7 @@ def lateness_scale() -> Content:
     shades = [f"{palette.heat_sign(0)} alike"]
     shades += [f"{palette.heat_sign(level)} {LATE[level - 1]:g}x" for level in (1, len(LATE))]
     slow = f"{palette.heat_sign(len(LATE))} slow"
-    return Content.assemble(f"busy {' '.join(shades)} ", (slow, "$text-error"))
+    return Content.assemble(f"busy {' '.join(shades)} ", (slow, "$text-warning"))
 
 
 def _by_column(

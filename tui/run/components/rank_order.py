@@ -10,7 +10,7 @@ from msgspec import Struct
 from remote.run.findings.rates import busy_seconds, rank_means
 from remote.run.findings.stall import waits_for_culprit
 from remote.run.run_state import RunState
-from remote.run.state.phases import FATES, RankPhase, RunPhase
+from remote.run.state.phases import FATES, RankPhase
 from remote.run.state.rank_state import RankState
 
 FAILED = 0
@@ -71,12 +71,10 @@ def _recent_loss(rank: RankState) -> float:
     return math.nan if rank.recent_loss is None else rank.recent_loss
 
 
-BUSIEST_FIRST = RankOrder("busiest first", _busy_seconds, marked_first=True)
-"""What limits the run comes first."""
 MARKED_FIRST = RankOrder("", lambda rank: rank.rank, ascending=True, marked_first=True)
-"""The same while figures change: ranks that are alike would change places all the time."""
+"""The usual order: ranks that are alike stand by number."""
 RANK_ORDERS = (
-    BUSIEST_FIRST,
+    MARKED_FIRST,
     RankOrder("rank", lambda rank: rank.rank, ascending=True),
     RankOrder("busy", _busy_seconds),
     RankOrder("step", lambda rank: rank.step, ascending=True),
@@ -94,12 +92,6 @@ def describe_first(first_rank: RankState, run: RunState, order: RankOrder) -> st
     words = {FAILED: "failed", LOST: "lost", STALLED: "stalled", SLOW: "slow"}
     word = words.get(severity(first_rank, run))
     return f"{word} first" if word else order.title
-
-
-def default_order(run: RunState) -> RankOrder:
-    """Return the order of a table that nobody has sorted: busiest first once figures stand."""
-    are_final = run.is_held or run.phase is RunPhase.ENDED
-    return BUSIEST_FIRST if are_final else MARKED_FIRST
 
 
 def sort_ranks(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container
+from textual.content import Content
 from textual.events import Click
 from textual.widgets import Static
 
@@ -23,6 +23,8 @@ MIN_BAR_WIDTH = 8
 """Columns of the bar, at the least."""
 
 
+SLOW_INK = "$text-warning"
+"""The ink of the time in which a rank was slow."""
 ARROWS = {"left": "←", "right": "→"}
 """How keys are written in little room, where the terminal has these signs."""
 
@@ -68,7 +70,7 @@ class ReplaySlider(Container, can_focus=True):
     def __init__(self, replay: Replay) -> None:
         super().__init__()
         self.replay = replay
-        self._shown = ""
+        self._shown = Content()
         self._was_playing = False
         self._bar = (0, 0)
 
@@ -83,10 +85,10 @@ class ReplaySlider(Container, can_focus=True):
         is_unused = self._is_unused
         self.set_class(is_unused, "-unused")
         width = self.content_size.width
-        slider_text = self._unused_line() if is_unused else self._slider_line(width)
-        if slider_text != self._shown:
-            self._shown = slider_text
-            self.query_one(Static).update(Text(slider_text, no_wrap=True, overflow="ellipsis"))
+        line = Content(self._unused_line()) if is_unused else self._slider_line(width)
+        if not line.is_same(self._shown):
+            self._shown = line
+            self.query_one(Static).update(line.truncate(width, ellipsis=True))
 
     @property
     def _is_unused(self) -> bool:
@@ -101,17 +103,17 @@ class ReplaySlider(Container, can_focus=True):
         keys = f"{key_of(self.app, 'play')} replays   {self._move_keys()} moves in it"
         return f"recording {duration(self.replay.duration)}   {keys}"
 
-    def _slider_line(self, width: int) -> str:
+    def _slider_line(self, width: int) -> Content:
         replay = self.replay
         if replay.problem:
-            return replay.problem
+            return Content(replay.problem)
         whole_text = duration(replay.duration)
         place_text = f"{duration(replay.position):>{len(whole_text)}} of {whole_text}"
         head_text = f"{self._state_text()}  {place_text} "
         tail_text = "" if replay.reading is None else f"  reading {percent(replay.reading)}"
         bar_width = width - len(head_text) - len(tail_text)
         if bar_width < MIN_BAR_WIDTH:
-            return f"{head_text}{tail_text}"
+            return Content(f"{head_text}{tail_text}")
         for key_text in self._list_keys():
             if bar_width - len(key_text) >= MIN_BAR_WIDTH:
                 tail_text += key_text
@@ -120,11 +122,17 @@ class ReplaySlider(Container, can_focus=True):
         # One cell of the bar is the place of the replay itself.
         num_done = round((bar_width - 1) * share)
         self._bar = (len(head_text), bar_width)
-        num_left = bar_width - 1 - num_done
-        slider_bar = (
-            palette.sign("full") * num_done + palette.sign("live") + palette.sign("rest") * num_left
-        )
-        return f"{head_text}{slider_bar}{tail_text}"
+        cells = [(palette.sign("full"), "")] * num_done
+        cells += [(palette.sign("rest"), "")] * (bar_width - num_done)
+        for begin, end in replay.slow_spells:
+            first, last = (
+                min(max(round((bar_width - 1) * seconds / replay.duration), 0), bar_width - 1)
+                for seconds in (begin, end)
+            )
+            cells[first : last + 1] = [(sign, SLOW_INK) for sign, _ in cells[first : last + 1]]
+            cells[first] = (palette.sign("slow"), SLOW_INK)
+        cells[num_done] = (palette.sign("live"), "")
+        return Content.assemble(head_text, *cells, tail_text)
 
     def _list_keys(self) -> list[str]:
         """Return what the keys of a replay do, the most important ones first."""

@@ -11,7 +11,7 @@ import pytest
 
 from remote.events import Restarted, SessionClosed
 from remote.metrics.run import RunFigures, read_figures
-from remote.metrics.steps import StepColumns, StepTable
+from remote.metrics.steps import StepCollector, StepTable
 from remote.metrics.waiting import measure_waits
 from remote.record import layout
 from remote.record.events_file import RunFolderError
@@ -36,7 +36,7 @@ def started(rank: int, resumed: int = 0) -> Started:
 
 def table(*steps: StepFinished) -> StepTable:
     """The table of these steps, one second apart."""
-    columns = StepColumns()
+    columns = StepCollector()
     for number, step in enumerate(steps):
         columns.add(step, 0, START + number)
     return columns.table(START)[0]

@@ -387,7 +387,7 @@ def test_the_newest_evaluation_of_a_long_record_is_found_wherever_it_is(
         into.raw(encode(one).encode())
     into.flush()
     into.release()
-    for name, value in (("LARGE", 0), ("STEPS", 50), ("WHOLE", 4_096), ("BLOCK", 1_000)):
+    for name, value in (("LARGE", 0), ("LINES", 50), ("WHOLE", 4_096), ("BLOCK", 1_000)):
         monkeypatch.setattr(tape, name, value)
     (found,) = index.entries(tmp_path)
     assert (found.step, found.steps) == (400, 40)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from remote.events import Restarted
 from remote.record.events_file import RunFolderError
 from remote.record.reread import RunClocks, reread_steps
-from tests.kit.histories import History, plan, state_of, stepped
+from tests.kit.histories import History, block_of, plan, state_of, stepped
 from tests.kit.recorded import recorded
 from training.wire.events import PREFIX, dumps, to_object
 from training.wire.host_events import OutputText
@@ -30,8 +31,22 @@ def long_run() -> History:
     return history
 
 
-def test_every_step_of_a_part_is_there_again(tmp_path: Path) -> None:
-    history = long_run()
+def long_run_in_blocks() -> History:
+    """The same, told in blocks of 40 steps."""
+    history = History(plan(2)).training(steps=0)
+    for first in range(1, 1_501, 40):
+        for rank in (0, 1):
+            steps = range(first, min(first + 40, 1_501))
+            events = [replace(stepped(rank, step), loss=step + rank / 2) for step in steps]
+            history.say(rank, block_of(events, history.now + 0.4), after=0.4)
+    return history
+
+
+@pytest.mark.parametrize("make_run", [long_run, long_run_in_blocks])
+def test_every_step_of_a_part_is_there_again(
+    tmp_path: Path, make_run: Callable[[], History]
+) -> None:
+    history = make_run()
     state = state_of(history.plan, history.records)
     assert len(state.curves.of("loss", 0)) < 1_000, "its curve is coarser"
     found = reread_steps(recorded(tmp_path, history), 2, RunClocks.of(state), 501, 800)
@@ -44,13 +59,30 @@ def test_every_step_of_a_part_is_there_again(tmp_path: Path) -> None:
     assert whole.time[149] == pytest.approx(coarse.time[near], abs=1.0)
 
 
-def test_steps_that_were_made_anew_count_once(tmp_path: Path) -> None:
-    history = long_run().session(Restarted((0, 1), "a rank failed"))
+@pytest.mark.parametrize(("first", "last"), [(1, 1), (5, 7), (39, 42), (701, 900), (1_490, 1_500)])
+def test_blocks_around_a_part_have_its_first_and_last_steps(
+    tmp_path: Path, first: int, last: int
+) -> None:
+    history = long_run_in_blocks()
+    folder = recorded(tmp_path, history)
+    found = reread_steps(folder, 2, RunClocks.of(history.state()), first, last)
+    for rank in (0, 1):
+        assert list(found.of("loss", rank).step) == list(range(first, last + 1))
+
+
+@pytest.mark.parametrize("make_run", [long_run, long_run_in_blocks])
+def test_steps_that_were_made_anew_count_once(
+    tmp_path: Path, make_run: Callable[[], History]
+) -> None:
+    history = make_run().session(Restarted((0, 1), "a rank failed"))
     history.attempt = 1
     history.rank(0, AGAIN)
     history.rank(1, replace(AGAIN, rank=1))
-    for step in range(751, 770):
-        history.rank(0, replace(stepped(0, step), loss=7.0))
+    again = [replace(stepped(0, step), loss=7.0) for step in range(751, 770)]
+    if make_run is long_run:
+        history.rank(0, *again)
+    else:
+        history.rank(0, block_of(again, history.now))
     state = state_of(history.plan, history.records)
     found = reread_steps(recorded(tmp_path, history), 2, RunClocks.of(state), 740, 850)
     assert list(found.of("loss", 0).step) == list(range(740, 770))

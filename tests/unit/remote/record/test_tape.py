@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,18 +10,19 @@ import pytest
 
 from remote.events import expand
 from remote.plan.plan import Plan
-from remote.record import tape
+from remote.record import snapshots, tape
 from remote.record.events_file import RunFolderError
 from remote.record.loss_course import read_loss_course, read_loss_points
 from remote.record.tape import Tape
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
-from tests.kit.histories import History, plan
+from tests.kit.histories import History, block_of, plan
 from tests.kit.recorded import recorded
 from training.wire.events import PREFIX
 from training.wire.host_events import GpuSample, OutputText
 from training.wire.jsonl import dumps
 from training.wire.rank_events import Evaluated, StepFinished
+from training.wire.step_block import StepBlock
 
 END = float("inf")
 
@@ -40,6 +40,12 @@ def stepped(rank: int, step: int) -> OutputText:
         "loss_known": True,
     }
     return OutputText(rank, "stdout", f"{PREFIX}{dumps(told)}")
+
+
+def block(rank: int, first: int, count: int, time: float) -> StepBlock:
+    """Steps of a rank, 10 ms apart, the last one at this time."""
+    steps = [StepFinished(rank, 1, first + number, 2.0 / first, 0.01) for number in range(count)]
+    return block_of(steps, time)
 
 
 def history(steps: int) -> History:
@@ -130,10 +136,50 @@ def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -
     played.close()
 
 
+def test_the_steps_of_a_block_are_taken_in_up_to_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tape, "APART", 1)
+    made = History(plan(1)).training(0, 300)
+    begin = made.now
+    for first in (1, 101, 201):
+        made.say(0, block(0, first, 100, made.now + 1.0), after=1.0)
+    played = Tape(recorded(tmp_path, made), made.plan)
+    for step in (37, 150, 299, 250, 100, 8, 300):
+        until = begin + (step + 0.5) / 100
+        if played.state.now > until:
+            played.rewind(until)
+        assert not played.advance(until, 10**6)
+        assert played.state.step == step
+        assert played.state.now == pytest.approx(begin + step / 100)
+    played.close()
+
+
+@pytest.mark.parametrize("ranks", [2, 16])
+def test_an_overview_applies_few_steps_of_few_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int
+) -> None:
+    values = {"LARGE": 0, "LINES": 100, "PLACES": 4, "WHOLE": 6_000, "BLOCK": 4_000}
+    for name, value in values.items():
+        monkeypatch.setattr(tape, name, value)
+    made = History(plan(ranks)).training(0, 20_000)
+    for first in range(1, 20_001, 100):
+        for rank in range(ranks):
+            made.rank(rank, block(rank, first, 100, made.now))
+        made.rank(0, Evaluated(0, first // 100 + 1, first, 0.5, 0.7, 9, 1.0))
+    state = previewed(recorded(tmp_path, made), made.plan)
+    assert state.step == 20_000
+    assert len(state.progress.evaluations) == 200
+    assert all(100 < rank.timing.count < 2_000 for rank in state.ranks)
+    steps = [{*state.curves.of("loss", rank).step.tolist()} for rank in range(ranks)]
+    common_steps = set[float].intersection(*steps)
+    assert all(len(common_steps) > 0.7 * len(each) for each in steps), "those of all ranks"
+
+
 def test_an_overview_leaves_out_steps_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LARGE", 0), ("STEPS", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
+    for name, value in (("LARGE", 0), ("LINES", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
         monkeypatch.setattr(tape, name, value)
     made = history(600)
     folder = recorded(tmp_path, made)
@@ -166,7 +212,7 @@ def test_an_overview_goes_on_with_what_comes(tmp_path: Path) -> None:
 def test_an_overview_has_what_a_rank_tells_in_one_line_with_its_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LARGE", 0), ("STEPS", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
+    for name, value in (("LARGE", 0), ("LINES", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
         monkeypatch.setattr(tape, name, value)
     made = History(plan(2)).training(0, 600)
     for step in range(1, 601):
@@ -185,7 +231,7 @@ def test_an_overview_has_what_a_rank_tells_in_one_line_with_its_steps(
 def test_an_overview_takes_few_samples_of_gpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in (("LARGE", 0), ("STEPS", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
+    for name, value in (("LARGE", 0), ("LINES", 100), ("WHOLE", 6_000), ("BLOCK", 1_000)):
         monkeypatch.setattr(tape, name, value)
     made = History(plan(2)).training(0, 600, device="cuda:0")
     for step in range(1, 601):
@@ -231,7 +277,8 @@ def test_the_points_of_the_loss_have_their_steps_and_all_tests(tmp_path: Path) -
 def test_copies_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tape, "APART", 4_000)
     made = history(200)
-    monkeypatch.setattr(tape, "MEMORY", most := 5 * len(pickle.dumps(made.state())))
+    size = len(snapshots.compress(snapshots.freeze(made.state(), expand)))
+    monkeypatch.setattr(tape, "MEMORY", most := 5 * size)
     played = Tape(recorded(tmp_path, made), made.plan)
     played.advance(END, 10**6)
     assert 1 <= len(played._copies) < 20

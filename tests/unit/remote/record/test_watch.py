@@ -154,7 +154,7 @@ def test_a_long_record_is_an_overview_until_all_of_it_is_read(
     monkeypatch.setattr(watch, "FIRST", 0.0)
     history = History(PLAN).training(steps=600)
     write(recorder, history)
-    monkeypatch.setattr(watch, "LINES", 100)
+    monkeypatch.setattr(watch, "RECORDS", 100)
     watcher = WatchedRun(recorder.folder, PLAN)
     shown, batches = watcher.state, watcher.batches()
     assert step_of(watcher) == 600

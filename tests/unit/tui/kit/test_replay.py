@@ -316,7 +316,7 @@ def test_a_replay_says_why_it_cannot_go_on(player: Callable[..., Player]) -> Non
     shutil.rmtree(replay.folder)
     assert [*replay.batches()] == []
     told = f"{replay.folder} is gone: somebody has deleted the run"
-    assert ReplaySlider(replay)._slider_line(80) == told
+    assert ReplaySlider(replay)._slider_line(80).plain == told
 
 
 def test_nothing_is_replayed_where_nothing_is_recorded(tmp_path: Path) -> None:
@@ -344,7 +344,7 @@ def test_a_jump_while_it_reads_the_end_is_not_lost(
 def test_the_end_stays_where_it_is_while_the_way_there_is_read(
     player: Callable[..., Player], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "LINES", 20)
+    monkeypatch.setattr(watch, "RECORDS", 20)
     one = player()
     replay, duration = one.replay, one.replay.duration
     replay.go_to(0.0)

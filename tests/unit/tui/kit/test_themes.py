@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from textual.app import App, ComposeResult
 from textual.color import Color
 from textual.theme import Theme
 
@@ -16,7 +17,9 @@ from tests.kit.dashboard import Stage
 from tui.kit import user_state as remembered
 from tui.kit.inks import DARK as DARK_INKS
 from tui.kit.inks import LIGHT as LIGHT_INKS
-from tui.kit.themes import CONTRAST, DARK, LIGHT, THEMES, inks_of
+from tui.kit.themes import CONTRAST, DARK, LIGHT, THEMES, inks_of, use_themes
+from tui.kit.widgets.choices import ChoiceTable
+from tui.kit.widgets.table import CELL_STYLES, TableCell, TableColumn
 
 GROUNDS = ("background", "surface", "panel")
 TEXT_INKS = (
@@ -86,6 +89,32 @@ def test_colour_blind_people_tell_inks_apart_that_stand_beside_each_other(theme:
     for state in (inks.good, inks.warn, inks.bad):
         for other in others:
             assert least_distance((state, other), COLOUR_BLINDNESS["none"]) > 0.05, other
+
+
+@each_theme
+async def test_every_ink_can_be_read_on_the_background_of_the_cursor(theme: Theme) -> None:
+    cells = tuple(TableCell("text", style) for style in ("", *CELL_STYLES, inks_of(theme).bad))
+    columns = [TableColumn("title", 6)] * len(cells)
+
+    class TableApp(App[None]):
+        def compose(self) -> ComposeResult:
+            yield ChoiceTable(columns)
+
+    app = TableApp()
+    use_themes(app)
+    app.theme = theme.name
+    async with app.run_test(size=(100, 10)) as pilot:
+        table = app.query_one(ChoiceTable)
+        table.fill([cells])
+        await pilot.pause()
+        styles = [part.style for part in table.render_line(1) if part.text.strip()]
+        assert len(styles) == len(cells)
+        for style in styles:
+            assert style
+            assert style.color
+            assert style.bgcolor
+            colours = [Color.from_rich_color(part) for part in (style.color, style.bgcolor)]
+            assert contrast(*colours) >= 4.5, style
 
 
 async def test_themes_of_textual_have_inks_for_their_ground() -> None:

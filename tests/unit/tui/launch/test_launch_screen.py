@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from tests.kit.looks import screen_text
 from training.job import Job
 from training.wire.events import SESSION
 from tui.app.app import RankboardApp
-from tui.doctor import checks
+from tui.doctor import checks, host_table
 from tui.doctor.screen import DoctorScreen
 from tui.kit import choice_dialogs
 from tui.kit.choice_dialogs import ChoiceDialog
@@ -199,11 +199,11 @@ async def test_the_first_look_says_what_starts_what_to_change_and_which_key_star
         await pilot.pause()
 
 
-async def test_a_row_says_what_its_number_counts_and_how_many_other_choices_there_are() -> None:
+async def test_a_row_says_what_its_number_counts_and_how_many_choices_there_are() -> None:
     form = Form(work=Job(momentum=0.9))
     async with form.opened(size=(120, 40)) as pilot:
         assert "16 samples per rank" in form.row("batch_size")
-        assert re.search(r"ddp \d+ others: enter", form.row("sync"))
+        assert re.search(r"ddp \d+ choices", form.row("sync"))
         assert "* 0.9 default: 0" in form.row("momentum")
         await form.type(pilot, "steps", "45")
         await pilot.press("enter")
@@ -234,7 +234,9 @@ async def test_a_default_is_said_once_beside_its_value() -> None:
         await form.go(pilot, "policy.on_disconnect")
         await until(pilot, lambda: "(--on-disconnect)" in form.shown("help"))
         assert "default" not in form.shown("help")
-        assert "default: 0.1" in form.row("lr"), "the number of a field without a unit"
+        assert "default" not in form.row("lr"), "the value is the default"
+        await form.go(pilot, "sync")
+        await until(pilot, lambda: "enter chooses: " in form.shown("help"))
 
 
 async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
@@ -243,7 +245,7 @@ async def test_a_group_folds_and_says_how_much_in_it_is_changed() -> None:
         await form.go(pilot, "seed")
         await pilot.press("space")
         assert form.fields.row.field is None
-        assert "optimisation   3 changed " in form.row("optimisation")
+        assert "optimisation   * 3 changed " in form.row("optimisation")
         assert all(
             line.field is None for line in form.fields.form_rows if line.group == "optimisation"
         )
@@ -265,12 +267,30 @@ async def test_groups_are_folded_at_first_unless_something_in_them_is_changed() 
         assert form.row("checkpoint_every") == "  checkpoint every * epoch default: none"
 
 
-async def test_all_groups_are_open_where_all_their_rows_have_room() -> None:
-    for size, has_room in (((120, 40), False), ((200, 60), True)):
+async def test_as_many_groups_are_open_as_have_room_for_all_their_rows() -> None:
+    num_open = []
+    for size in ((80, 24), (120, 40), (200, 60)):
         form = Form()
         async with form.opened(size=size):
             groups = form.screen.draft.groups()
-            assert any(map(form.fields.is_folded, groups)) is not has_room
+            num_open.append(len(groups) - sum(map(form.fields.is_folded, groups)))
+            # In 80x24, not even the groups that are always open fit.
+            assert size == (80, 24) or not form.fields.max_scroll_y, "all rows are seen"
+    assert num_open == sorted(set(num_open)), "more in more room"
+    assert num_open[-1] == len(groups)
+
+
+async def test_the_title_counts_the_settings_that_are_changed_with_the_sign_of_their_rows() -> None:
+    form = Form()
+    async with form.opened() as pilot:
+        assert "all at their defaults" in str(form.fields.border_title)
+        await form.go(pilot, "host.1")
+        await pilot.press("space")
+        await until(pilot, lambda: "3 of 4 hosts" in form.row("hosts"))
+        assert "all at their defaults" in str(form.fields.border_title), "a host is no setting"
+        await form.type(pilot, "lr", "0.3")
+        await until(pilot, lambda: "* 1 changed" in str(form.fields.border_title))
+        assert "* 0.3" in form.row("lr")
 
 
 async def test_many_hosts_are_folded() -> None:
@@ -657,8 +677,8 @@ async def test_the_worst_finding_of_a_host_is_its_mark_and_nothing_waits() -> No
 def weak_node3(doctor: ActedSession) -> None:
     """Let checks of four hosts find that one has few cores."""
     advice = "leave it out with --exclude node3"
-    text = "only 0.1 cores, the others 0.4: every step will wait for it"
-    weak = CheckFinished(2, "cores", "warning", text, advice, value="0.1")
+    text = "only 0.1 cores, the others 0.4: steps will be about 4 times slower"
+    weak = CheckFinished(2, "cores", "warning", text, advice, value="0.1", helps_to_exclude=True)
     fine = [CheckFinished(host, "cores", "ok", "0.4") for host in (0, 1, 3)]
     doctor.say(SESSION, *fine, weak, SessionClosed())
     doctor.close()
@@ -708,16 +728,16 @@ async def test_checks_are_written_anew_only_where_they_have_found_something(
 ) -> None:
     form, written = Form(), list[str]()
 
-    def counted(state: RunState, width: int, *, with_passed: bool) -> list[list[checks.Cell]]:
+    def counted(state: RunState, columns: Sequence[str]) -> list[list[checks.Cell]]:
         written.append("table")
-        return table(state, width, with_passed=with_passed)
+        return table(state, columns)
 
     def marked(state: RunState) -> dict[str, host_marks.HostMark]:
         written.append("marks")
         return known(state)
 
-    table, known = checks.make_matrix, host_marks.mark_hosts
-    monkeypatch.setattr(checks, "make_matrix", counted)
+    table, known = host_table.make_host_table, host_marks.mark_hosts
+    monkeypatch.setattr(host_table, "make_host_table", counted)
     monkeypatch.setattr(launch, "mark_hosts", marked)
     async with form.opened(size=(120, 40)) as pilot:
         await pilot.press("f2")

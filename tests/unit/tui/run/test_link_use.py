@@ -78,8 +78,9 @@ async def test_the_end_of_a_run_says_what_it_was_bound_by() -> None:
         stage.session.steps(61, 70)
         stage.session.finish(70, 1)
         await stage.ended(pilot)
-        (line,) = (line for line in result_captions(stage.session.state) if "bound by" in line)
-        assert re.fullmatch(
-            r"bound by sync, \d+% of a step; network of node2: \S+M of 119M/s, \d+%", line
-        ) or line.startswith("bound by compute"), line
+        (line,) = (line for line in result_captions(stage.session.state) if "of each step" in line)
+        assert (
+            re.fullmatch(r"\d+% of each step is sync; network of node2: \S+M of 119M/s, \d+%", line)
+            or "is compute" in line
+        ), line
         await until(pilot, lambda: line[:16] in stage.text())

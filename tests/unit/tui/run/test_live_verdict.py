@@ -180,7 +180,8 @@ def test_programs_on_a_host_are_listed_by_a_whole_command() -> None:
 def test_an_alert_that_is_over_says_so_quietly() -> None:
     found = judge(History(plan(2)), Alert(Alarm.SILENCE, 1.0, "node1 was silent", over=2.0))
     assert found.severity is Severity.NEUTRAL
-    assert found.title == f"over since {clock(2.0)}: node1 was silent"
+    assert found.title == f"node1 was silent, until {clock(2.0)}"
+    assert not found.next_keys, "a line of news, nothing to act on"
 
 
 def test_a_program_is_told_when_an_alert_comes_and_when_it_is_over(tmp_path: Path) -> None:

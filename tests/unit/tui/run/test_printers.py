@@ -121,7 +121,7 @@ def test_plain_lines_and_the_table_go_to_stdout() -> None:
         ["share", "", "", "", "10%", "60%", "30%", "", "", ""],
     ]
     bound = lines.pop(-2)
-    assert re.fullmatch(r"bound by (data|compute|sync), \d+% of a step", bound)
+    assert re.fullmatch(r"\d+% of each step is (data|compute|sync)", bound)
     assert lines[-3:] == [
         "per step: mean of all iterations but the first; loss: mean of the last 20 steps",
         "iter 2-40, data, compute, sync, samples/s: means of iterations 2 to 40",
@@ -700,7 +700,7 @@ def test_how_far_a_program_is_leaves_out_what_is_not_known() -> None:
 
 def test_it_is_said_that_torch_is_watched() -> None:
     _, err = printed(watching(2, 0.1), PlainPrinter)
-    assert err.count("rankboard: counting the steps of torch's optimiser\n") == 1
+    assert err.count("rankboard: counting the steps of torch's optimiser; ") == 1
     _, err = printed(logging(started(script()), 3, range(1, 40), 1.0), PlainPrinter)
     assert "counting the steps" not in err
     assert "rankboard: read as:" in err

@@ -45,7 +45,7 @@ def test_a_rank_that_becomes_late_turns_dark_where_it_does() -> None:
     late, *others = over_time(run.ranks, run, "ready", 40)
     (before, calm), (behind, alarming) = cells(late)
     assert (before[0], calm) == ("░", "table--dim")
-    assert (behind[0], alarming) == ("█", "table--bad")
+    assert (behind[0], alarming) == ("█", "table--warn")
     assert len(before) + len(behind) == 40
     assert abs(len(before) - 20) <= 1
     assert all(len(line.cells) == 1 for line in others)
@@ -171,4 +171,4 @@ def test_one_step_takes_as_long_as_the_table_of_ranks_says(is_over: bool) -> Non
 def test_the_scale_names_the_ink_of_a_slow_rank() -> None:
     scale = lateness_scale()
     (slow,) = [span for span in scale.spans if "slow" in scale.plain[span.start : span.end]]
-    assert slow.style == "$text-error"
+    assert slow.style == "$text-warning"

@@ -34,7 +34,7 @@ from tui.run.components.groups import table_lines
 from tui.run.components.heat_strip import heat_cells, heat_grid
 from tui.run.components.rank_cells import RowContext, TrendScale, phase_bar, rank_accuracy
 from tui.run.components.rank_columns import RANK_COLUMNS
-from tui.run.components.rank_order import RANK_ORDERS, default_order, sort_ranks
+from tui.run.components.rank_order import RANK_ORDERS, sort_ranks
 from tui.run.hosts_panel import HostsPanel
 from tui.run.rank_screen import RankScreen
 from tui.run.ranks_panel import RanksPanel
@@ -69,8 +69,8 @@ def make_busy(session: ActedSession, busy_seconds: Sequence[float]) -> None:
             rank.timing.append(step_of_rank)
 
 
-def busiest_first(run: RunState) -> list[int]:
-    return [rank.rank for rank in sort_ranks(run.ranks, run, default_order(run), 9)]
+def usual_order(run: RunState) -> list[int]:
+    return [rank.rank for rank in sort_ranks(run.ranks, run, RANK_ORDERS[0], 9)]
 
 
 def many(hosts: int, slots: int) -> Stage:
@@ -118,25 +118,18 @@ def test_once_a_run_is_over_the_order_is_that_of_the_shown_busy_times() -> None:
     session = acted(1, 4)
     busy_seconds = [0.0088, 0.0081, 0.0082, 0.0087]
     make_busy(session, busy_seconds)
-    assert busiest_first(session.state) == [0, 1, 2, 3], "live, ranks that are alike stay"
+    assert usual_order(session.state) == [0, 1, 2, 3], "live, ranks that are alike stay"
     session.finish()
     apply(session)
-    assert busiest_first(session.state) == [0, 3, 2, 1]
+    assert usual_order(session.state) == [0, 1, 2, 3]
 
 
-def test_a_replay_that_is_paused_is_in_the_order_of_the_shown_busy_times() -> None:
-    session = acted(1, 4)
-    make_busy(session, [0.0088, 0.0081, 0.0082, 0.0087])
-    session.state.is_held = True
-    assert busiest_first(session.state) == [0, 3, 2, 1]
-
-
-def test_after_a_failure_the_culprit_comes_first_then_the_busiest() -> None:
+def test_after_a_failure_the_culprit_comes_first_then_the_others_by_number() -> None:
     session = acted(1, 4)
     make_busy(session, [0.011, 0.012, 0.0096, 0.013])
     session.fail(rank=2)
     apply(session)
-    assert busiest_first(session.state) == [2, 3, 1, 0]
+    assert usual_order(session.state) == [2, 0, 1, 3]
 
 
 async def test_live_ranks_stand_by_number_and_the_border_claims_no_other_order() -> None:
@@ -366,7 +359,7 @@ def test_a_cell_is_as_high_as_its_rank_is_late_or_has_the_sign_of_its_state() ->
     ready = [rank.pace.median("ready") for rank in ranks]
     cells = heat_cells(ranks, session.state, ready, 0.02, 1)
     assert [cell.text for cell in cells].count("▂") == 13
-    assert (cells[5].text, cells[5].style) == ("▲", "table--bad")
+    assert (cells[5].text, cells[5].style) == ("▲", "table--warn")
     assert cells[13].text == "✗"
     assert cells[2].text == "●"
     shared = heat_cells(ranks, session.state, ready, 0.02, 8)
