@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 from remote.doctor.host_facts import FAILED, OK, WARNING, CheckedHost, HostFinding
+from remote.doctor.step_estimate import cores_of_rank, estimate_exclusion
 from remote.format import count, duration, size
 from remote.transport.failure import advise_room
 
@@ -128,30 +129,34 @@ def _compare_cores(checked: CheckedHost) -> HostFinding | str:
     """Compare the cores that a rank has with those of the other hosts: the ranks with the fewest
     hold up all others, unless they compute on GPUs."""
     host = checked.host
-    usual_cores = checked.median_if_behind(_cores_of_rank)
+    usual_cores = checked.median_if_behind(cores_of_rank)
     if not usual_cores or checked.has_gpu_per_rank or not checked.waits_for_slowest:
         return f"{checked.hello.cores:g}"
-    advice = f"leave it out with --exclude {host.name}"
+    helps_to_exclude = _is_faster_without(checked)
+    advices = [f"leave it out with --exclude {host.name}"] if helps_to_exclude else []
     if host.slots > 1:
-        advice = f"give it fewer slots in {host.hosts_file}, or {advice}"
+        advices.insert(0, f"give it fewer slots in {host.hosts_file}")
     per_rank = " per rank" if any(other.ranks_sharing > 1 for other in checked.reached) else ""
-    own_text = f"only {_cores_of_rank(checked):.3g} cores{per_rank}"
-    others = checked.name_others(_cores_of_rank, usual_cores)
-    factor = usual_cores / _cores_of_rank(checked)
+    own_text = f"only {cores_of_rank(checked):.3g} cores{per_rank}"
+    others = checked.name_others(cores_of_rank, usual_cores)
+    factor = usual_cores / cores_of_rank(checked)
     return HostFinding(
         WARNING,
         f"{own_text}, {others} {usual_cores:.3g}: steps will be about {factor:.2g} times slower",
-        advice,
+        ", or ".join(advices) or "it is of use all the same: without it, steps take no less time",
         value=f"{checked.hello.cores:g}",
-        command=checked.exclude_command,
-        helps_to_exclude=True,
+        command=checked.exclude_command if helps_to_exclude else "",
+        helps_to_exclude=helps_to_exclude,
     )
 
 
-def _cores_of_rank(checked: CheckedHost) -> float:
-    core_share = checked.hello.cores / checked.ranks_sharing
-    # More cores than it has threads do not help a rank.
-    return min(core_share, checked.host.threads or core_share)
+def _is_faster_without(checked: CheckedHost) -> bool:
+    """Return True if steps take less time without a host whose ranks have few cores; the others
+    then have more samples each."""
+    facts = {other_host.index: other_host.hello for other_host in checked.reached}
+    facts_by_host = [facts.get(index) for index in range(len(checked.plan.hosts))]
+    estimate = estimate_exclusion(checked.plan, facts_by_host, [checked.host.name])
+    return estimate is None or estimate.speedup > 1
 
 
 def check_load(checked: CheckedHost) -> HostFinding | str:

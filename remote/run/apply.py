@@ -21,7 +21,7 @@ from training.wire.events import Record, make_step_records
 from training.wire.host_events import Hello
 from training.wire.step_block import StepBlock, StepColumns
 
-FEW = 16
+FEW = 4
 """Steps that are taken in one by one: so few at once would take as long."""
 
 

@@ -7,10 +7,10 @@ import textwrap
 from pathlib import Path
 
 from tests.kit.agents import Host
+from tests.kit.rank_reports import take_apart
 from training.watch.gloo import LOCK_SECONDS
 from training.watch.steps import REPORT_INTERVAL
 from training.wire.commands import Placement
-from training.wire.events import expand
 from training.wire.host_events import OutputText, WorkerExited, WorkerJoined
 from training.wire.rank_events import StepFinished
 
@@ -135,7 +135,7 @@ def run(host: Host, code: str, ends: int = 0, **env: str) -> tuple[list[StepFini
     command = (sys.executable, "-c", textwrap.dedent(code))
     follower.start(Placement(3, 0, command, tuple({**WATCHED, **env}.items())))
     assert follower.exits(1)[3].code == ends, follower.text(3, "stderr")
-    found = [one.event for record in follower.close() for one in expand(record)]
+    found = [one.event for record in follower.close() for one in take_apart(record)]
     texts = [event.text for event in found if isinstance(event, OutputText) and event.rank == 3]
     return [event for event in found if isinstance(event, StepFinished)], "\n".join(texts)
 
@@ -171,7 +171,7 @@ def test_workers_tell_their_steps_and_their_ends(host: Host, tmp_path: Path) -> 
     command = (sys.executable, str(tmp_path / "workers.py"), *ways)
     follower.start(Placement(3, 0, command, (*WATCHED.items(),)))
     assert follower.exits(1)[3].code == 0, follower.text(3, "stderr")
-    found = [one.event for record in follower.close() for one in expand(record)]
+    found = [one.event for record in follower.close() for one in take_apart(record)]
     joined = {event.rank: event for event in found if isinstance(event, WorkerJoined)}
     assert {(one.process, one.world_size) for one in joined.values()} == {(3, 8)}
     assert sorted(joined) == [4, 5, 6, 7]  # who is alone is no worker, and no rank of the program
@@ -192,7 +192,7 @@ def test_workers_of_a_group_of_remote_calls_are_watched(host: Host) -> None:
     command = (sys.executable, "-c", REMOTE_WORKERS)
     follower.start(Placement(3, 0, command, (*WATCHED.items(), ("TP_SOCKET_IFNAME", "lo"))))
     assert follower.exits(1)[3].code == 0, follower.text(3, "stderr")
-    found = [one.event for record in follower.close() for one in expand(record)]
+    found = [one.event for record in follower.close() for one in take_apart(record)]
     joined = {event.rank: event for event in found if isinstance(event, WorkerJoined)}
     assert sorted(joined) == [0, 1]
     assert {one.world_size for one in joined.values()} == {2}

@@ -14,6 +14,7 @@ import pytest
 
 from remote.cluster.hosts import Host
 from remote.doctor import doctor
+from remote.doctor.step_estimate import estimate_exclusion
 from remote.events import CheckFinished
 from remote.plan.plan import Plan, Script
 from remote.transport import AgentCommand, Unreachable
@@ -216,6 +217,33 @@ def test_of_two_hosts_the_lesser_one_is_behind() -> None:
     (one,) = [one for one in found if one.outcome != doctor.OK]
     assert one.text.startswith("only 4 cores, the other 8")
     assert "fewer slots in hosts.toml" in crowded[1].advice
+
+
+def test_a_host_with_few_cores_is_left_out_only_where_the_others_then_take_less_time() -> None:
+    """Without it, the batch is that of fewer ranks."""
+    for cores, helps in ((6.0, False), (1.0, True)):
+        (found,) = [one for one in check(plan(), hellos(cores=cores)) if one.outcome != doctor.OK]
+        assert found.check == "cores"
+        assert found.helps_to_exclude is helps
+        assert ("--exclude node2" in found.advice) is helps
+        assert bool(found.command) is helps
+
+
+def test_the_worth_of_leaving_a_host_out_is_estimated_from_cores() -> None:
+    found = estimate_exclusion(plan(), hellos(cores=2.0), ["node2"])
+    assert found
+    assert (found.usual_cores, found.with_all.compute_factor) == (8.0, 4.0)
+    assert (found.with_all.samples_per_rank, found.without.samples_per_rank) == (22, 32)
+    assert found.without.compute_factor == pytest.approx(32 / 22)
+    script = estimate_exclusion(plan(work=Script(("x.py",))), hellos(cores=2.0), ["node2"])
+    assert script
+    assert script.without.compute_factor == 1.5, "two ranks have the work of three"
+    gpus = hellos(cores=2.0, gpus=("NVIDIA H200",))
+    with_gpus = [replace(hello(n), gpus=("NVIDIA H200",)) for n in (1, 2, 3)]
+    assert estimate_exclusion(plan(), gpus, ["node2"]), "there are none on the others"
+    assert estimate_exclusion(plan(), with_gpus, ["node2"]) is None
+    assert estimate_exclusion(plan(), [*hellos()[:2], None], ["node2"]) is None
+    assert estimate_exclusion(plan(), hellos(), []) is None
 
 
 def test_without_torch_setup_comes_before_pip() -> None:

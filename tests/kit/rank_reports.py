@@ -1,11 +1,19 @@
-"""What a rank, or the watch in its program, has written for its agent."""
+"""What a rank, or the watch in its program, has written for its agent, and this for launchers."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from training.wire.events import PREFIX, WORKER, parse_report, to_object
+from training.wire.events import (
+    PREFIX,
+    WORKER,
+    Record,
+    expand,
+    parse_report,
+    split_steps,
+    to_object,
+)
 
 
 def read_report(line: str) -> dict[str, Any]:
@@ -19,3 +27,8 @@ def read_report(line: str) -> dict[str, Any]:
         return message
     event, time = report
     return {"time": time} | to_object(event)
+
+
+def take_apart(record: Record) -> list[Record]:
+    """Return all that a record stands for: the events and lines in a text, the steps of a block."""
+    return [step for part in expand(record) for step in split_steps(part)]

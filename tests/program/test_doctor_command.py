@@ -6,6 +6,7 @@ import json
 import math
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from training.job import Job
 from training.wire.events import SESSION
 from training.wire.host_events import Hello, Spawned
 from tui.app.app import RankboardApp
-from tui.doctor import checks
+from tui.doctor import checks, host_table
 from tui.doctor.check_verdict import exclude_hosts, judge_checks
 from tui.doctor.screen import DoctorScreen
 from tui.kit import palette
@@ -123,7 +124,8 @@ def test_a_weak_host_has_its_value_beside_those_of_the_others() -> None:
             replace(trains, same=(0, 1, 2, 3), value="busy", command=f"rankboard stop {run_name}"),
         )
     weak = CheckFinished(2, "cores", "warning", "only 0.1 cores, the others 0.4", "leave it")
-    state.session(replace(weak, value="0.1", command="rankboard doctor --exclude node3"))
+    weak = replace(weak, value="0.1", helps_to_exclude=True)
+    state.session(replace(weak, command="rankboard doctor --exclude node3"))
     found = state.closed()
     assert text(found, 80)[-2:] == ["cores    ▲ 0.1 on node3, others 0.4", "load     ▲ busy"]
     assert problem_lines(found, 60) == [
@@ -344,11 +346,12 @@ async def test_the_doctor_of_the_form_shows_its_table(size: tuple[int, int]) -> 
         if size[0] >= 80:
             assert drawn.splitlines()[1].endswith("✗ node2: torch 2.13.0, but 2.14.1 on node1")
             assert "▲ node2: clock: its clock is 3,600 s ahead" in drawn
-            assert re.search(r"✗ torch +fine +failed ✗", drawn)
-            assert drawn.index("✗ torch") < drawn.index("▲ clock  ") < drawn.index("✓ passed")
-            assert not re.search(r"address +fine", drawn)
+            assert re.search(r"host +torch +clock ", drawn), "what is amiss comes first"
+            assert re.search(r"✗ node2 +failed ✗ +warning ▲", drawn)
+            assert re.search(r"(?m)^ +node1 +fine +fine ", drawn)
+            assert not re.search(r"login +fine", drawn)
             await pilot.press("v")
-            assert re.search(r"(?m)^ +address +all +fine$", await stage.drawn(pilot, "python  "))
+            assert re.search(r"(?m)^ +login +fine$", await stage.drawn(pilot, "login  "))
         stage.doctors[0].close()
         await stage.drawn(pilot, "Check again" if size[0] >= 80 else "torch 2.13.0")
         await until(pilot, lambda: stage.doctors[0].state.phase is RunPhase.ENDED)
@@ -372,6 +375,7 @@ WEAK = CheckFinished(
     "leave it out with --exclude node2",
     value="0.1",
     command="rankboard doctor --hosts 'the lab/hosts.toml' --exclude node2",
+    helps_to_exclude=True,
 )
 
 
@@ -399,7 +403,7 @@ async def test_a_host_that_holds_up_the_others_is_left_out_with_a_key() -> None:
             "▲ node2: only 0.1 cores, the other 0.4: steps will be about 4 times slower"
         )
         assert any("▶ h leave node2 out" in line for line in lines)
-        assert any(re.search(r"▲ cores +0.4 +0.1 ▲", line) for line in lines)
+        assert any(re.search(r"▲ node2 +0.1 ▲", line) for line in lines)
         assert any("▶ rankboard doctor --hosts 'the lab/hosts.toml'" in line for line in lines)
         await pilot.press("y")
         assert stage.app.clipboard == WEAK.command, "the whole command"
@@ -409,16 +413,41 @@ async def test_a_host_that_holds_up_the_others_is_left_out_with_a_key() -> None:
         stage.doctors[1].close()
 
 
-async def test_passed_checks_have_rows_only_where_there_is_room() -> None:
-    for size, has_rows in (((80, 24), False), ((120, 40), True)):
+async def test_passed_checks_are_one_line_until_a_key_lists_those_without_a_column() -> None:
+    for size in ((80, 24), (120, 40)):
         stage = Stage()
         async with stage.app.run_test(size=size) as pilot:
             await opened(stage, pilot, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
-            drawn = await stage.drawn(pilot, "passed on all hosts")
-            assert bool(re.search(r"(?m)^ +torch +all +fine$", drawn)) is has_rows
+            drawn = await stage.drawn(pilot, "checks passed")
+            assert f"✓ {2 * len(doctor.CHECKS) - 1} of {2 * len(doctor.CHECKS)} checks" in drawn
+            assert not re.search(r"(?m)^ +disk +fine$", drawn)
             await pilot.press("v")
-            await pilot.pause()
-            assert ("passed on all hosts:" in stage.text()) is has_rows, "the key turns it"
+            listed = await stage.drawn(pilot, "v folds them")
+            assert re.search(r"(?m)^ +disk +fine$", listed)
+            assert not re.search(r"(?m)^ +memory +fine$", listed), "its column has it"
+            await pilot.press("v")
+            await stage.drawn(pilot, "v lists them")
+
+
+async def test_the_checks_say_what_it_is_worth_to_leave_a_host_out() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("f2")
+        await until(pilot, lambda: bool(stage.doctors))
+        acted = stage.doctors[0]
+        acted.say(0, replace(HELLO, cores=8.0))
+        acted.say(1, replace(HELLO, cores=1.0, boot_id="another"))
+        acted.say(SESSION, CheckFinished(0, "cores", "ok", "8"), WEAK, SessionClosed())
+        acted.close()
+        await pilot.press("D")
+        drawn = await stage.drawn(pilot, "estimated time to compute a step")
+        assert re.search(r"with all 2 hosts +━+ +8 times +16 samples", drawn)
+        assert re.search(r"without node2 +━+ +2 times +32 samples per rank +4 times as fast", drawn)
+        assert "what would start" in drawn
+        assert "steps per epoch" in drawn
+        await pilot.resize_terminal(70, 24)
+        drawn = await stage.drawn(pilot, "2 times  4 times as fast")
+        assert "samples per rank" not in drawn, "the bars have its room"
 
 
 async def test_checks_that_have_passed_say_that_the_run_can_start_and_by_which_key() -> None:
@@ -434,38 +463,64 @@ async def test_checks_that_have_passed_say_that_the_run_can_start_and_by_which_k
         await pilot.press("D")
         drawn = await stage.drawn(pilot, "✓ 2 checks on 2 hosts passed: ready to start")
         assert "▶ f5 start" in drawn
-        assert re.search(r"✓ passed on all hosts\n +disk  80 GiB", drawn)
+        assert "✓ 2 of 2 checks passed" in drawn
         await pilot.press("f5")
         await until(pilot, lambda: isinstance(stage.app.screen, RunScreen))
 
 
-def test_hosts_whose_values_are_too_wide_to_stand_beside_each_other_are_named() -> None:
-    wide = CheckFinished(0, "disk", "warning", "little is left", value="3 GiB in /a/long/path")
-    state = history().session(wide, CheckFinished(1, "disk", "ok", "80 GiB")).closed()
-
-    def lines(width: int) -> list[str]:
-        matrix = checks.make_matrix(state, width, with_passed=False)
-        return ["".join(text for _, text in line) for line in matrix]
-
-    assert any(re.search(r"node1 +node2", line) for line in lines(80))
-    assert lines(40)[0].startswith("▲ disk"), lines(40)
-    assert "node1, others 80 GiB" in " ".join(lines(40))
-    assert max(map(len, lines(40))) <= 40
+def draw_host_table(state: RunState, width: int) -> list[str]:
+    columns = host_table.choose_columns(state, width)
+    assert columns
+    lines = host_table.make_host_table(state, columns)
+    return ["".join(text for _, text in line) for line in lines]
 
 
-def test_passed_checks_have_a_column_per_host_where_they_fit_and_else_a_count() -> None:
-    found = [CheckFinished(host, "port", "ok", f"4000{host} is free") for host in range(3)]
-    found += [CheckFinished(host, "memory", "ok", "8 GiB") for host in range(3)]
-    state = history(3).session(*found).closed()
+def test_a_row_per_host_has_the_values_that_fit_and_marks_the_odd_one() -> None:
+    state = history(3)
+    for host in range(3):
+        state.session(
+            CheckFinished(host, "memory", "ok", "8 GiB"),
+            CheckFinished(host, "gpus", "ok", "none: trains on CPUs"),
+            CheckFinished(host, "disk", "ok", "80 GiB"),
+        )
+    state.session(CheckFinished(1, "disk", "warning", "little is left", value="3 GiB"))
+    found = state.closed()
+    lines = draw_host_table(found, 120)
+    assert lines[0].split() == ["host", "disk", "memory", "gpus", "python", "torch", "clock"]
+    assert lines[1].split() == ["node1", "80", "GiB", "8", "GiB", "none", "fine", "fine", "fine"]
+    assert re.match(r"▲ node2  3 GiB ▲  8 GiB ", lines[2])
+    narrow = draw_host_table(found, 30)
+    assert narrow[0].split()[:2] == ["host", "disk"], "what is amiss stays"
+    assert max(len(line.rstrip()) for line in narrow) <= 30
+    assert host_table.choose_columns(found, 12) is None
 
-    def draw(width: int) -> str:
-        matrix = checks.make_matrix(state, width, with_passed=True)
-        return "\n".join("".join(text for _, text in line) for line in matrix)
 
-    assert re.search(r"node1 +node2 +node3", draw(120))
-    assert re.search(r"port +40000 is free +40001 is free +40002 is free", draw(120))
-    assert re.search(r"memory +all  8 GiB", draw(120)), "not the value of node1 alone"
-    assert re.search(r"port +3 values, such as 40000 is free", draw(50))
+def test_of_many_hosts_those_with_findings_come_first() -> None:
+    state = history(20).session(replace(TORCH, host=17)).closed()
+    lines = draw_host_table(state, 80)
+    assert lines[1].startswith("✗ node18 ")
+    assert lines[2].split()[0] == "node1"
+
+
+def test_passed_checks_without_a_column_are_listed_with_their_values() -> None:
+    state = history(3)
+    for host in range(3):
+        address = f"10.0.0.{host + 1}"
+        state.session(
+            CheckFinished(host, "port", "ok", f"4000{host} is free"),
+            CheckFinished(host, "address", "ok", address),
+            CheckFinished(host, "interface", "ok", f"eth0 {address}"),
+            CheckFinished(host, "disk", "ok", "80 GiB"),
+        )
+    found = state.closed()
+
+    def draw(columns: Sequence[str]) -> list[str]:
+        lines = host_table.make_passed_rows(found, columns, 120)
+        return ["".join(text for _, text in line) for line in lines]
+
+    texts = [" ".join(line.split()) for line in draw(("interface", "python", "torch", "clock"))]
+    assert texts == ["disk 80 GiB", "port 40000 is free, 40001 is free and 40002 is free"]
+    assert any("10.0.0.1" in line for line in draw(())), "not told elsewhere"
 
 
 def test_the_command_line_is_said_anew_without_the_slow_host() -> None:
@@ -477,7 +532,8 @@ def test_the_command_line_is_said_anew_without_the_slow_host() -> None:
 
 
 def test_a_command_is_broken_between_words_so_that_a_shell_takes_it_as_a_whole() -> None:
-    lines = [line for _, line in checks.describe_problem(history().closed(), WEAK, 40)][2:]
+    cells = checks.describe_problem(history().closed(), WEAK, 40)
+    lines = [line for kind, line in cells if kind == checks.COMMAND]
     assert max(map(len, lines)) <= 40
     assert all(line.endswith(" \\") for line in lines[:-1])
     typed = "\n".join(lines).replace("▶", "", 1).replace("\\\n", "")

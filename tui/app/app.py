@@ -294,6 +294,7 @@ class RankboardApp(Dashboard[OpenRuns]):
     def on_show_checks(self, message: ShowChecks) -> None:
         """Show the checks of the form; those of a run are shown as in every dashboard."""
         from tui.doctor.screen import DoctorScreen
+        from tui.launch.run_facts import describe_run
         from tui.launch.screen import LaunchScreen
 
         if isinstance(self.screen, LaunchScreen):
@@ -301,7 +302,8 @@ class RankboardApp(Dashboard[OpenRuns]):
             message.prevent_default()
             if self.runs.checks and self._last_check:
                 check_again = partial(self._check, self.screen, self._last_check)
-                screen = DoctorScreen(self.runs.checks, check_again)
+                facts = describe_run(self.runs.checks.plan, self.runs.launch.link)
+                screen = DoctorScreen(self.runs.checks, check_again, facts)
                 self.push_screen(screen, self.screen.take_doctor_answer)
 
     def on_new_run(self, message: NewRun) -> None:

@@ -10,12 +10,11 @@ from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.events import CheckFinished
 from remote.format import count
 from remote.run.run_state import RunState
-from remote.run.state.phases import RunPhase
 from remote.sanitise import one_line
 from tui.doctor import checks
 
-SLOWING = ("cores", "memory", "load", "interface")
-"""The checks whose warnings are mended by a run without the host."""
+SLOWING = ("memory", "load")
+"""The checks whose warnings are mended by a run without the host; others say so themselves."""
 
 
 class CheckVerdict(NamedTuple):
@@ -49,8 +48,7 @@ def judge_checks(state: RunState, hosts: Container[str] | None = None) -> CheckV
     problems = [check for check in checks.list_problems(state) if _concerns(state, check, hosts)]
     if problems:
         return _judge_problems(state, problems)
-    is_over = state.phase is RunPhase.ENDED or any(rank.pid for rank in state.ranks)
-    if not state.checks or not is_over:
+    if not state.checks or not checks.have_ended(state):
         return None
     return CheckVerdict(OK, describe_passed(state))
 
@@ -100,5 +98,5 @@ def _list_names(state: RunState, check: CheckFinished) -> list[str]:
 
 def _find_weak_hosts(state: RunState, check: CheckFinished) -> tuple[str, ...]:
     """Return the hosts to leave out, if that helps and others are left."""
-    helps = check.outcome == FAILED or check.check in SLOWING
+    helps = check.outcome == FAILED or check.check in SLOWING or check.helps_to_exclude
     return tuple(_list_names(state, check)) if helps and checks.is_of_some(state, check) else ()

@@ -18,7 +18,7 @@ from remote.doctor.doctor import CHECKS, FAILED, OK, UNFIT, WARNING, is_told, wh
 from remote.events import CheckFinished
 from remote.format import count, listed
 from remote.run.run_state import RunState
-from remote.run.state.phases import HostPhase, Verdict
+from remote.run.state.phases import HostPhase, RunPhase, Verdict
 from remote.sanitise import one_line
 from training.wire.events import SESSION
 from tui.kit import palette
@@ -32,8 +32,11 @@ MOST_FINDINGS = 3
 """So many different findings are told of each host that has them; of more, only what is amiss."""
 COMMAND = "command"
 HEAD = "head"
+TITLE = "title"
 DIM = "dim"
-"""Stand for the outcome of a command, the head of a table, or what needs no look."""
+BAR = "bar"
+"""Stand for the outcome of a command, the head of a table, the title of what is below, what needs
+no look, or a bar."""
 Cell = tuple[str, str]
 """An outcome ("" for none), which chooses the ink, and a text."""
 
@@ -49,131 +52,28 @@ def make_table(state: RunState, width: float = math.inf) -> list[list[Cell]]:
 
     A row whose hosts differ names those that do: "0.1 on node3, others 0.4".
     """
-    rows = [_make_rows(state, name, width) for name in list_check_names(state)]
+    rows = [make_rows(state, name, width) for name in list_check_names(state)]
     return [line for row in rows for line in row]
 
 
-def _make_rows(state: RunState, name: str, width: float) -> list[list[Cell]]:
+def make_rows(state: RunState, name: str, width: float) -> list[list[Cell]]:
     """Return the lines of a check."""
     name_width = max(map(len, list_check_names(state))) + GAP_WIDTH
     room = width - name_width - GAP_WIDTH
-    findings = _list_findings(state, name)
-    outcome = _find_worst(state, name)
+    findings = list_findings(state, name)
+    outcome = find_worst(state, name)
     # For what is well, the colour of the sign is enough.
     ink = "" if outcome == OK else outcome
-    first_text, *more_texts = wrap(_describe_findings(findings, room), room)
+    first_text, *more_texts = wrap(describe_findings(findings, room), room)
     sign = palette.sign(SIGNS[outcome])
     head = [("", name.ljust(name_width)), (outcome, sign.ljust(GAP_WIDTH))]
     indent = " " * (name_width + GAP_WIDTH)
     return [[*head, (ink, first_text)], *([("", indent), (ink, text)] for text in more_texts)]
 
 
-def make_matrix(state: RunState, width: int, *, with_passed: bool) -> list[list[Cell]]:
-    """Return the lines of a table with a column per host, of the checks that not all have passed;
-    below them the others, in one line or in a row each.
-
-    Where the hosts do not fit beside each other, the rows are those of `make_table`.
-    """
-    outcomes = {name: _find_worst(state, name) for name in list_check_names(state)}
-    passed = [name for name, outcome in outcomes.items() if outcome == OK]
-    others = [name for name in outcomes if name not in passed]
-    others.sort(key=lambda name: WORST_FIRST.index(outcomes[name]))
-    head = "passed on all hosts"
-    sign = (OK, palette.sign(SIGNS[OK]).ljust(GAP_WIDTH))
-    whole_table = _make_columns(state, [*others, *passed], width) if with_passed else None
-    if whole_table and passed:
-        first_passed = len(whole_table) - len(passed)
-        section = [[], [sign, ("", head)]] if first_passed else [[sign, ("", head)]]
-        no_sign = ("", " " * GAP_WIDTH)
-        passed_lines = [[no_sign, *line[1:]] for line in whole_table[first_passed:]]
-        return [*whole_table[:first_passed], *section, *passed_lines]
-    lines = _make_columns(state, others, width)
-    if lines is None:
-        rows = [_make_rows(state, name, width) for name in others]
-        lines = [line for row in rows for line in row]
-        # The signs stand at the left, as in the table with a column per host.
-        lines = [[line[1], line[0], *line[2:]] if line[2:] else line for line in lines]
-    if not passed:
-        return lines
-    if lines:
-        lines.append([])
-    if with_passed:
-        return [*lines, [sign, ("", head)], *_make_passed_rows(state, passed, width)]
-    first_text, *more_texts = wrap(f"{head}: {', '.join(passed)}", width - GAP_WIDTH)
-    indent = " " * GAP_WIDTH
-    return [*lines, [sign, ("", first_text)], *([("", indent + text)] for text in more_texts)]
-
-
-def _make_passed_rows(state: RunState, names: Sequence[str], width: int) -> list[list[Cell]]:
-    """Return a row for each check that all hosts have passed, with what was found."""
-    name_width = max(map(len, names)) + GAP_WIDTH
-    indent = " " * GAP_WIDTH
-    room = width - name_width - GAP_WIDTH
-    lines: list[list[Cell]] = []
-    for name in names:
-        findings = _list_findings(state, name)
-        text, *more_texts = wrap(_describe_findings(findings, room), room)
-        if len(findings) > 2:  # a list without the names of hosts would say nothing
-            text, more_texts = f"{len(findings)} values, such as {findings[0].text}", []
-        lines.append([("", indent + name.ljust(name_width)), (DIM, text)])
-        lines += [[(DIM, indent + " " * name_width + more_text)] for more_text in more_texts]
-    return lines
-
-
-def _make_columns(state: RunState, names: Sequence[str], width: int) -> list[list[Cell]] | None:
-    """Return a head and a row for each of these checks; None where they are too wide."""
-    if any((SESSION, name) in state.checks for name in names):
-        return None
-    hosts = [host.index for host in state.hosts]
-    rows = {
-        name: [_describe_check(state.checks.get((host, name))) for host in hosts] for name in names
-    }
-    # What is the same on all hosts needs no columns.
-    rows_in_columns = [row for row in rows.values() if len(set(row)) > 1]
-    name_width = max(map(len, list_check_names(state)), default=0) + 2 * GAP_WIDTH
-    lines: list[list[Cell]] = []
-    sizes: list[int] = []
-    if rows_in_columns:
-        host_names = [state.host_name(host) for host in hosts]
-        sizes = _measure_columns(host_names, rows_in_columns)
-        padded_names = [name.ljust(size) for name, size in zip(host_names, sizes, strict=True)]
-        lines.append([(HEAD, " " * name_width + "".join(padded_names))])
-    if name_width + sum(sizes) > width:
-        return None
-    for name, row in rows.items():
-        outcome = _find_worst(state, name)
-        sign = palette.sign(SIGNS[outcome]).ljust(GAP_WIDTH)
-        head = [(outcome, sign), ("", name.ljust(name_width - GAP_WIDTH))]
-        if len(set(row)) > 1:
-            lines.append([*head, *_pad_cells(row, sizes)])
-        else:  # under the names of hosts, a bare value would read as the first one's
-            lines.append([*head, *([(DIM, "all  ")] if sizes else []), row[0]])
-    return lines
-
-
-def _measure_columns(host_names: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[int]:
-    """Return the widths of the columns of hosts, in which a sign may stand behind a value."""
-    sizes = []
-    for column, name in enumerate(host_names):
-        longest_value = max(len(row[column][1]) for row in rows)
-        sizes.append(GAP_WIDTH + max(len(name), longest_value + 2))
-    return sizes
-
-
-def _pad_cells(row: Sequence[Cell], sizes: Sequence[int]) -> Iterator[Cell]:
-    """Yield the cells of a row as wide as their columns; those that are not well have a sign."""
-    for (outcome, text), size in zip(row, sizes, strict=True):
-        if outcome == OK:
-            yield "", text.ljust(size)
-        elif outcome:
-            yield outcome, f"{text} {palette.sign(SIGNS[outcome])}".ljust(size)
-        else:  # where nothing was checked, a sign is enough
-            yield "", palette.sign(SIGNS[outcome]).ljust(size)
-
-
-def _find_worst(state: RunState, name: str) -> str:
+def find_worst(state: RunState, name: str) -> str:
     """Return the worst outcome of a check."""
-    outcomes = [finding.outcome for finding in _list_findings(state, name)]
+    outcomes = [finding.outcome for finding in list_findings(state, name)]
     return min(outcomes, key=WORST_FIRST.index)
 
 
@@ -222,18 +122,18 @@ class _Finding:
         return f"{self.text} on {listed(self.hosts)}"
 
 
-def _list_findings(state: RunState, name: str) -> list[_Finding]:
+def list_findings(state: RunState, name: str) -> list[_Finding]:
     """Return what a check has found, in the order of the hosts. What is equal is there once."""
     findings: dict[Cell, _Finding] = {}
     hosts = [SESSION] if (SESSION, name) in state.checks else range(len(state.hosts))
     for host in hosts:
-        outcome, text = _describe_check(state.checks.get((host, name)))
+        outcome, text = describe_check(state.checks.get((host, name)))
         finding = findings.setdefault((outcome, text), _Finding(outcome, text, []))
         finding.hosts.append(state.host_name(host))
     return list(findings.values())
 
 
-def _describe_check(check: CheckFinished | None) -> Cell:
+def describe_check(check: CheckFinished | None) -> Cell:
     """Return the outcome of a check of a host, and its value; without a value, a word."""
     if check is None:
         return "", "not checked"
@@ -242,7 +142,7 @@ def _describe_check(check: CheckFinished | None) -> Cell:
     return check.outcome if check.outcome in SIGNS else "", one_line(text)
 
 
-def _describe_findings(findings: Sequence[_Finding], room: float) -> str:
+def describe_findings(findings: Sequence[_Finding], room: float) -> str:
     """Return what a check has found of all hosts, as one text."""
     usual = max(findings, key=lambda finding: (finding.outcome == OK, len(finding.hosts)))
     if len(findings) == 1:
@@ -271,6 +171,11 @@ def _sort_checks(state: RunState) -> list[CheckFinished]:
     names = list_check_names(state)
     checks = state.checks.values()
     return sorted(checks, key=lambda check: (check.host, names.index(check.check)))
+
+
+def have_ended(state: RunState) -> bool:
+    """Return True if all checks were made: they were all there was to do, or ranks were started."""
+    return state.phase is RunPhase.ENDED or any(rank.pid for rank in state.ranks)
 
 
 def list_problems(state: RunState) -> list[CheckFinished]:

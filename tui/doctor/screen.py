@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from textual.app import ComposeResult
@@ -14,11 +14,12 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from remote.doctor.doctor import FAILED, OK, WARNING
+from remote.doctor.step_estimate import estimate_exclusion
 from remote.format import count, listed
 from remote.run.findings.start_waits import REACHING, Wait, waiting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
-from tui.doctor import checks
+from tui.doctor import checks, host_table
 from tui.doctor.check_verdict import CheckVerdict, judge_checks
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
@@ -35,7 +36,9 @@ STYLES = {
     FAILED: "bold $text-error",
     checks.COMMAND: "$primary",
     checks.HEAD: f"bold {MUTED}",
+    checks.TITLE: "bold",
     checks.DIM: MUTED,
+    checks.BAR: "$ink-compute",
 }
 SEVERITIES = {
     OK: Severity.GOOD,
@@ -67,17 +70,21 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
     BINDINGS = bindings(place)
 
     def __init__(
-        self, session: HostChecks, check_again: Callable[[], HostChecks] | None = None
+        self,
+        session: HostChecks,
+        check_again: Callable[[], HostChecks] | None = None,
+        run_facts: Sequence[str] = (),
     ) -> None:
+        """`run_facts` say what the form would start, one line each."""
         super().__init__()
+        self._run_facts = run_facts
         self._session = session
         self._check_again = check_again
         self._clock = SessionClock()
-        self._lists_passed: bool | None = None
-        """Whether the checks that were passed have rows; None: where there is room."""
+        self._lists_passed = False
+        """Whether the checks that were passed have rows."""
         self._shown_findings: tuple[object, ...] = ()
         self._verdict = CheckVerdict("", "")
-        self._has_passed_rows = False
 
     def compose(self) -> ComposeResult:
         hosts = self._session.plan.hosts
@@ -123,30 +130,64 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         strip.show(SEVERITIES[verdict.outcome], verdict.title, reasons, self._list_next_keys())
 
     def _draw_findings(self, state: RunState, room: Size) -> Content:
-        """Draw the findings and the table, with the passed checks as asked, or where they fit."""
-        has_rows = self._lists_passed is not False
-        lines = self._draw_lines(state, room.width, with_passed=has_rows)
-        if self._lists_passed is None and len(lines) > room.height:
-            has_rows = False
-            lines = self._draw_lines(state, room.width, with_passed=False)
-        self._has_passed_rows = has_rows
-        return Content("\n").join(lines)
-
-    def _draw_lines(self, state: RunState, width: int, *, with_passed: bool) -> list[Content]:
         """Draw the command that a key copies, then the problems but for the worst, which the
-        verdict tells, then the table."""
+        verdict tells, then the hosts, then what would start, if there is room."""
         lines = []
         for place, check in enumerate(checks.list_problems(state)):
-            cells = checks.describe_problem(state, check, width)
+            cells = checks.describe_problem(state, check, room.width)
             if place == 0:
                 is_copied = not self._copies_run
                 cells = [cell for cell in cells if cell[0] == checks.COMMAND and is_copied]
-            lines += [_draw_line([cell]) for cell in cells]
+            lines += [[cell] for cell in cells]
         if lines:
-            lines.append(Content())
-        if state.checks:
-            lines += map(_draw_line, checks.make_matrix(state, width, with_passed=with_passed))
+            lines.append([])
+        columns = host_table.choose_columns(state, room.width)
+        lines += self._list_hosts(state, columns, room.width)
+        passed_lines = self._list_passed(state, columns or (), room.width)
+        facts = self._list_run_facts()
+        if len(lines) + len(facts) + len(passed_lines) <= room.height:
+            lines += facts
+        return Content("\n").join(map(_draw_line, [*lines, *passed_lines]))
+
+    def _list_hosts(
+        self, state: RunState, columns: Sequence[str] | None, width: int
+    ) -> list[list[checks.Cell]]:
+        """Return the table of hosts, or without `columns`, which do not fit, a row per finding; and
+        what it is worth to leave some hosts out."""
+        lines: list[list[checks.Cell]] = []
+        if columns is None:
+            for name in checks.list_check_names(state):
+                if checks.find_worst(state, name) != OK:
+                    lines += checks.make_rows(state, name, width)
+        elif columns:
+            lines += host_table.make_host_table(state, columns)
+        if lines:
+            lines.append([])
+        weak_hosts = self._verdict.weak_hosts
+        facts = [host.hello for host in state.hosts]
+        estimate = estimate_exclusion(self._session.plan, facts, weak_hosts)
+        if estimate and estimate.speedup > 1:
+            lines += [*host_table.make_estimate(estimate, weak_hosts, width), []]
         return lines
+
+    def _list_run_facts(self) -> list[list[checks.Cell]]:
+        """Return lines that say what the form would start."""
+        if not self._run_facts:
+            return []
+        title = [(checks.TITLE, "  what would start")]
+        return [title, *([("", f"  {fact}")] for fact in self._run_facts), []]
+
+    def _list_passed(
+        self, state: RunState, columns: Sequence[str], width: int
+    ) -> list[list[checks.Cell]]:
+        """Return how many checks were passed, and if asked for, those without a column."""
+        if not state.checks:
+            return []
+        key = key_of(self.app, "passed-checks")
+        summary = host_table.make_passed_summary(state, key, is_folded=not self._lists_passed)
+        if not self._lists_passed:
+            return [summary]
+        return [summary, *host_table.make_passed_rows(state, columns, width)]
 
     # The verdict
 
@@ -239,8 +280,12 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
 
     def action_passed(self) -> None:
         """List the checks that were passed, or fold them."""
-        self._lists_passed = not self._has_passed_rows
+        self._lists_passed = not self._lists_passed
         self.tick()
+        if self._lists_passed:
+            # The list stands below all else, where it may be out of view.
+            scroll = self.query_one(VerticalScroll)
+            self.call_after_refresh(scroll.scroll_end, animate=False)
 
     def action_copy(self) -> None:
         """Copy the command that helps against the worst finding."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from remote.format import count, seconds, size
+from remote.format import count, size, step_time
 from remote.plan.expected import ExpectedWork, Traffic, expect_work
 from remote.plan.plan import Plan
 from training.job import Job
@@ -86,8 +86,8 @@ def _describe_link_time(traffic: Traffic, link: float) -> str:
         return "one host: no network"
     rate = link or GIGABIT
     name = "the link" if link else "a link"
-    least_time = seconds(traffic.link / rate)
-    text = f"{name} of {_format_rate(rate)} needs at least {least_time} s"
+    least_time = step_time(traffic.link / rate)
+    text = f"{name} of {_format_rate(rate)} needs at least {least_time}"
     return text if traffic.link == traffic.most else f"{text} for {size(traffic.link)}"
 
 

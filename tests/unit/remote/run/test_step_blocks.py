@@ -63,7 +63,7 @@ class Story:
         self._plan = of
         self._ranks = [MadeUpRank() for _ in of.slots]
         self._steps_per_epoch = self._dice.choice((40, 130, 1000))
-        self._longest_block = self._dice.choice((3, 20, 60, 300))
+        self._longest_block = self._dice.choice((3, 20, 60, 200))
         self._is_calm = self._dice.random() < 0.3
         self._seqs = dict.fromkeys(range(SESSION, len(of.hosts)), 0)
         self._attempt = 0
@@ -283,12 +283,12 @@ def assert_alike(ours: Iterable[tuple[str, Any]], theirs: Iterable[tuple[str, An
             assert value == other, path
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(24))
 def test_a_block_comes_to_the_state_of_its_steps(seed: int) -> None:
     dice = random.Random(seed)
     of = plan(dice.randint(1, 3), slots=dice.randint(1, 2), script=seed % 2 == 1)
     at_once, one_by_one = RunState(of), RunState(of)
-    for record in Story(seed, of).tell(turns=30):
+    for record in Story(seed, of).tell(turns=8):
         apply_record(at_once, record)
         for part in split_steps(record):
             apply_record(one_by_one, part)

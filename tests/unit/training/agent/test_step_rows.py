@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tests.kit.rank_reports import take_apart
 from training.agent.ranks.step_rows import gather_steps
-from training.wire.events import PREFIX, WORKER, Event, Record, decode, encode, expand, to_object
+from training.wire.events import PREFIX, WORKER, Event, Record, decode, encode, to_object
 from training.wire.host_events import OutputText
 from training.wire.jsonl import dumps
 from training.wire.rank_events import Epoch, StepFinished
@@ -31,7 +32,7 @@ def told(*lines: str) -> list[str]:
     for event in gathered(*lines):
         record = decode(encode(Record(0, 0, 7, NOW, event)))
         assert record is not None
-        for one in expand(record):
+        for one in take_apart(record):
             match one.event:
                 case StepFinished(rank=rank, step=step):
                     words.append(f"step {step} of {rank}")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pytest
 
 from remote import events as launcher_events
-from training.wire.events import Record, decode, encode, expand, fault, parse_report
+from training.wire.events import Record, decode, encode, expand, fault, parse_report, split_steps
 from training.wire.rank_events import StepFinished
 from training.wire.step_block import (
     MOST_STEPS,
@@ -62,12 +62,13 @@ def figures(step: StepFinished) -> list[float]:
 def test_steps_come_back_as_they_went(count: int) -> None:
     steps = random_steps(count, count)
     line = encode(Record(2, 1, 7, BEGAN + 1e6, pack_rows(rows_of(steps))))
-    for read, split in ((decode, expand), (launcher_events.decode, launcher_events.expand)):
+    for read in (decode, launcher_events.decode):
         record = read(line)
         assert record is not None
         assert isinstance(record.event, StepBlock)
         assert (record.event.step, record.event.count) == (count, count)
-        found = split(record)
+        assert [*expand(record)] == [*launcher_events.expand(record)] == [record]
+        found = split_steps(record)
         assert [(one.host, one.attempt, one.seq) for one in found] == [(2, 1, 7)] * count
         for one, (step, time) in zip(found, steps, strict=True):
             assert one.time == pytest.approx(time, abs=2e-6, rel=0)
@@ -97,7 +98,7 @@ def test_a_loss_may_be_any_number(loss: float) -> None:
     step = StepFinished(0, 1, 1, loss, 0.1, loss_known=loss < 1e300)
     record = decode(encode(Record(0, 0, 1, BEGAN, pack_rows(rows_of([(step, BEGAN)])))))
     assert record is not None
-    (found,) = expand(record)
+    (found,) = split_steps(record)
     assert isinstance(found.event, StepFinished)
     expected = math.inf if loss == 1e300 else loss  # beyond 32 bits
     assert found.event.loss == pytest.approx(expected, nan_ok=True)
@@ -108,7 +109,7 @@ def test_a_step_is_never_later_than_its_record() -> None:
     block = pack_rows(rows_of([(StepFinished(0, 1, 1, 1.0, 0.1), BEGAN + 60)]))
     record = decode(encode(Record(0, 0, 1, BEGAN, block)))
     assert record is not None
-    assert [one.time for one in expand(record)] == [BEGAN]
+    assert [one.time for one in split_steps(record)] == [BEGAN]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_damage_anywhere_is_refused_or_within_bounds() -> None:
             columns[dice.randrange(len(columns))] = dice.choice(b"ABCxyz019+/=")
         damaged = StepBlock(3, 40, 40, columns.decode())
         record = decode(encode(Record(0, 0, 7, BEGAN, damaged)))
-        for one in expand(record) if record else ():
+        for one in split_steps(record) if record else ():
             one.event.validate()
 
 
