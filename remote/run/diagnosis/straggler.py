@@ -187,7 +187,7 @@ class StragglerDetector:
         training_ranks = self._find_training_ranks()
         if len(training_ranks) < 2:
             return False
-        if leader not in training_ranks:
+        if leader.phase is not RankPhase.TRAINING:
             return True
         readies = sorted(rank.pace.median("ready") for rank in training_ranks if rank is not leader)
         least_median = _median_without(sorted([*readies, least]), max([*readies, least]))
