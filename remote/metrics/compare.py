@@ -54,7 +54,8 @@ class ComparedRun:
     loss_difference: float = math.nan
     """The largest difference of their mean training losses there."""
     goal: float = math.nan
-    """A test accuracy that all runs reached, in whole percent; NaN if one was not tested."""
+    """A test accuracy that all runs reached that have not diverged, in whole percent; NaN if one of
+    them was not tested, or if there are not two."""
     seconds_to_goal: float = math.nan
     """Seconds of training to the first test that reached it."""
     doubt: Doubt | None = None
@@ -191,9 +192,15 @@ def _compare_losses(run: RunFigures, first_run: RunFigures) -> tuple[int, float]
 
 
 def _find_goal(runs: Sequence[RunFigures]) -> float:
-    """Return a test accuracy that all runs reached, in whole percent; NaN if one was not tested."""
+    """Return a test accuracy that all runs reached, in whole percent; NaN if one was not tested.
+
+    A run that has diverged does not count: what it reached is no goal for the others.
+    """
+    sound_runs = [run for run in runs if not run.has_diverged]
+    if len(sound_runs) < min(2, len(runs)):
+        return math.nan
     best_accuracies = [
-        max((test.accuracy for test in run.evaluations), default=math.nan) for run in runs
+        max((test.accuracy for test in run.evaluations), default=math.nan) for run in sound_runs
     ]
     # numpy's minimum, which is NaN if one of them is: Python's own would depend on their order.
     lowest_best = float(np.min(best_accuracies))

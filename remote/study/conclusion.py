@@ -32,6 +32,8 @@ from remote.study.wording import (
 UNKNOWN_INTERVAL = Interval(math.nan, math.nan, math.nan, 0, IntervalMethod.NONE)
 GUESSING = 0.03
 """A loss that is not further from that of guesses, as a share of it, is one of guesses."""
+SPLIT_REASON = "each step averages all ranks, whichever has which images"
+"""Why the split of the data changes nothing."""
 CHANCE = "one run of a cell cannot show whether that is more than chance: repeat it"
 
 
@@ -109,7 +111,7 @@ def guess_text(result: StudyResult) -> str:
     counted_runs = [run_end for row in result.cells for run_end in row.runs]
     if study.compares_times or not counted_runs:
         return ""
-    guess_loss = _find_guess_loss(study)
+    guess_loss = find_guess_loss(study)
     is_guess = all(
         run_end.value is not None and abs(run_end.value / guess_loss - 1) <= GUESSING
         for run_end in counted_runs
@@ -117,14 +119,14 @@ def guess_text(result: StudyResult) -> str:
     if not is_guess and not all(run_end.at_chance for run_end in counted_runs):
         return ""
     length = find_length(study)
+    # Of runs whose length is not set, nobody knows whether more of it would help.
+    meaning = "not trained long enough to compare" if length else "nothing was learned to compare"
     after_text = f"after {length} " if length else ""
     loss_text = f" (loss of guessing: {guess_loss:.2f})" if math.isfinite(guess_loss) else ""
-    is_same = any(row.is_same for row in result.cells)
-    meaning = "equal results show equal arithmetic only" if is_same else "this says little"
-    return f"{after_text}all runs still guess{loss_text}: {meaning}"
+    return f"{meaning}: {after_text}all runs still guess{loss_text}"
 
 
-def _find_guess_loss(study: Study) -> float:
+def find_guess_loss(study: Study) -> float:
     """Return the test loss of guesses; NaN if it is not known, or not what is compared."""
     class_counts = {class_count(cell.job) if cell.job else 0 for cell in study.cells}
     num_classes = class_counts.pop() if len(class_counts) == 1 else 0
@@ -309,7 +311,7 @@ def _describe_alike(study: Study, alike: AlikeSettings) -> str:
     if alike.difference:
         text = f"{name} is within {_difference_text(study, alike.difference)} of {earlier_name}"
     if alike.is_split_only:
-        text += ": each step averages all ranks, whichever has which images"
+        text += f": {SPLIT_REASON}"
     return text
 
 

@@ -255,6 +255,7 @@ class Checks:
     def _check_records(self, machine: Machine) -> None:
         """Each record of a host was taken once, in order, as the host has it."""
         known = dict.fromkeys(range(len(self.world.hosts)), 0)
+        text_gone = dict.fromkeys(known, 0)
         own = 0
         journals = [self.journal(host) for host in self.world.hosts]
         for line in machine.lines:
@@ -266,7 +267,8 @@ class Checks:
                     self.fail(f"{machine.name} says {record.seq} after {own}")
                 own = record.seq
             else:
-                self._check_record(machine, record, line, known, journals[record.host])
+                self._check_record(machine, record, line, known, text_gone)
+                self._check_line(machine, record, line, journals[record.host])
 
     def _check_record(
         self,
@@ -274,16 +276,31 @@ class Checks:
         record: Record,
         line: bytes,
         known: dict[int, int],
-        journal: dict[int, bytes],
+        text_gone: dict[int, int],
     ) -> None:
+        """Each record follows the one before, but for text of which it is told that it is gone.
+        `known` and `text_gone`: of each host the last record, and the last one that may be
+        missing."""
         before, known[record.host] = known[record.host], record.seq
         name = self.world.hosts[record.host].name
-        if isinstance(record.event, RecordsDropped):
-            if record.event.first != before + 1 or record.event.last != record.seq:
-                self.fail(f"{machine.name}: {record.event} of {name} after {before}")
-            return
-        if record.seq != before + 1:
+        match record.event:
+            case RecordsDropped(first, last, text_only=True):
+                if first != record.seq or not first <= last:
+                    self.fail(f"{machine.name}: {record.event} of {name} is record {record.seq}")
+                text_gone[record.host] = last
+            case RecordsDropped(first, last):
+                if first != before + 1 or last != record.seq:
+                    self.fail(f"{machine.name}: {record.event} of {name} after {before}")
+                return
+        follows = record.seq == before + 1 or before < record.seq - 1 <= text_gone[record.host]
+        if not follows:
             self.fail(f"{machine.name} takes record {record.seq} of {name} after {before}")
+
+    def _check_line(
+        self, machine: Machine, record: Record, line: bytes, journal: dict[int, bytes]
+    ) -> None:
+        """A record is as its host has it."""
+        name = self.world.hosts[record.host].name
         is_kept = record.seq in journal and not self.world.hosts[record.host].lacks_records
         if is_kept and journal[record.seq].strip() != line.strip():
             self.fail(f"{machine.name}: record {record.seq} of {name} is not as it was written")

@@ -47,6 +47,8 @@ def heading(drawing: Drawing, kind: ChartKind, view: ChartView, room: int) -> Co
         text = _fitting_cursor_text(drawing, kind, view, room)
     elif kind.stacked:
         phases = _heading_of_phases(drawing, kind, room)
+        if not drawing.staleness:
+            return phases
         return [*phases, ("  " if phases else "", -1), (drawing.staleness, -1)]
     else:
         texts = [

@@ -114,18 +114,15 @@ def mark_goal(curves: Sequence[Curve], goal: float, *, clock: bool) -> MarkedCur
         labels.append(PointLabel(x, float(curve.mean[first]), text, curve.colour))
     left = min(float(curve.x[0]) for curve in curves)
     right = max(float(curve.x[-1]) for curve in curves)
-    level_values = np.array([level, level])
-    level_line = Curve(
-        "",
-        REFERENCE,
-        np.array([left, right]),
-        level_values,
-        level_values,
-        level_values,
-        faint=True,
-        band=False,
-    )
+    level_line = make_level_line(level, left, right)
     return MarkedCurves([level_line, *signed_curves], tuple(labels))
+
+
+def make_level_line(level: float, left: float, right: float) -> Curve:
+    """Return a faint line at one value of y, to read others by."""
+    values = np.array([level, level])
+    ends = np.array([left, right])
+    return Curve("", REFERENCE, ends, values, values, values, faint=True, band=False)
 
 
 LOSS = CompareMeasure("training loss", training_points, "loss")

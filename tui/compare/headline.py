@@ -51,6 +51,8 @@ class Headline(NamedTuple):
     """The statistics that the verdict rests on."""
     best: int = 0
     """The place of the run to take; the last one if it may be any."""
+    is_likely: bool = False
+    """Whether runs should be repeated to be sure of it."""
 
 
 class Advantage(NamedTuple):
@@ -59,13 +61,10 @@ class Advantage(NamedTuple):
     winner: int
     text: str
     """What the winner is: "1.6x faster per step"."""
-    is_certain: bool
-    """Whether statistics show it. What was measured only once is probable."""
-
-    @property
-    def claim(self) -> str:
-        """Return it with how certain it is."""
-        return f"{'certainly' if self.is_certain else 'probably'} {self.text}"
+    is_shown: bool
+    """Whether statistics show it of these runs."""
+    is_certain: bool = False
+    """Whether runs with equal settings have shown, too, how far the next ones may be apart."""
 
 
 class Tie(NamedTuple):
@@ -113,24 +112,36 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
     reasons = [advantage for advantage in advantages if advantage.winner == best]
     counter_reasons = [advantage for advantage in advantages if advantage.winner != best]
     claims = _join_reasons(reasons, counter_reasons)
-    flaw_text = _describe_overfitted_winner(compared[best].run)
-    clauses = [f"Take {titles[best]}: {claims}{flaw_text}", *(tie.clause for tie in ties)]
+    clauses = [f"Take {titles[best]}: {claims}", *(tie.clause for tie in ties)]
     title = "; ".join(filter(None, clauses))
     severity = Severity.NEUTRAL
-    if warnings:
+    if warnings or _is_overfitted(compared[best].run):
         severity = Severity.WARN
-    elif not counter_reasons and any(reason.is_certain for reason in reasons):
+    elif not counter_reasons and any(reason.is_shown for reason in reasons):
         severity = Severity.GOOD
-    return Headline(severity, title, warnings, notes, basis, best)
+    is_likely = not any(reason.is_certain for reason in reasons)
+    return Headline(severity, title, warnings, notes, basis, best, is_likely)
 
 
 def _join_reasons(reasons: Sequence[Advantage], counter_reasons: Sequence[Advantage]) -> str:
-    # What is certain comes first.
-    reasons = sorted(reasons, key=lambda reason: not reason.is_certain)
-    text = f"it is {' and '.join(reason.claim for reason in reasons)}"
+    # What is known best comes first.
+    reasons = sorted(reasons, key=lambda reason: (not reason.is_certain, not reason.is_shown))
+    text = _join_claims(reasons)
     for counter_reason in counter_reasons:
-        text += f", although {RUN_LETTERS[counter_reason.winner]} is {counter_reason.claim}"
+        letter = RUN_LETTERS[counter_reason.winner]
+        text += f", although {letter} is {_join_claims([counter_reason])}"
     return text
+
+
+def _join_claims(advantages: Sequence[Advantage]) -> str:
+    """Return what a run is, with how certain that is: "likely 1.3x faster and sooner at 90%"."""
+    texts = []
+    previous_word = ""
+    for advantage in advantages:
+        word = "certainly" if advantage.is_certain else "likely"
+        texts.append(advantage.text if word == previous_word else f"{word} {advantage.text}")
+        previous_word = word
+    return " and ".join(texts)
 
 
 def _join_ties(ties: Sequence[Tie], *, has_same_loss: bool) -> str:
@@ -144,12 +155,8 @@ def _have_same_loss(compared: Sequence[ComparedRun]) -> bool:
     return len(compared) == 2 and compared[1].loss_difference < SAME_LOSS
 
 
-def _describe_overfitted_winner(run: RunFigures) -> str:
-    for flaw in run.flaws:
-        if flaw.kind is FlawKind.OVERFITTED:
-            since = f" after epoch {flaw.epoch}" if flaw.epoch else ""
-            return f", though it overfitted{since}"
-    return ""
+def _is_overfitted(run: RunFigures) -> bool:
+    return any(flaw.kind is FlawKind.OVERFITTED for flaw in run.flaws)
 
 
 # What spoils a comparison -------------------------------------------------------------------------
@@ -253,7 +260,12 @@ def _compare_speed(
 
 def _name_fastest(compared: Sequence[ComparedRun], place: int, gain: str, unit: str) -> Advantage:
     text = f"the fastest of {count(len(compared), 'run')} per {unit} ({gain})"
-    return Advantage(place, text, is_certain=True)
+    return Advantage(place, text, is_shown=True, is_certain=_are_repeated(compared))
+
+
+def _are_repeated(compared: Sequence[ComparedRun]) -> bool:
+    """Return True if runs with equal settings are among them, so that their noise is known."""
+    return any(run.noise.freedom for run in compared)
 
 
 def _compare_two(compared: Sequence[ComparedRun], titles: Sequence[str]) -> Advantage | Tie:
@@ -280,7 +292,7 @@ def _compare_two(compared: Sequence[ComparedRun], titles: Sequence[str]) -> Adva
         winner = 1 if ratio < 1 else 0
         gain = _describe_gain(max(ratio, 1 / ratio))
         text = f"{gain} per {unit}{_describe_times(compared, winner)}"
-        return Advantage(winner, text, is_certain=True)
+        return Advantage(winner, text, is_shown=True)
     low = other.against.ratio.low
     high = other.against.ratio.high
     change = f"{format_ratio(_ratio(other))} per {unit}"
@@ -334,14 +346,14 @@ def _compare_accuracy(compared: Sequence[ComparedRun], places: Sequence[int]) ->
             return None
         tests[place] = last_test
     best, second, *_ = sorted(tests, key=lambda place: -tests[place].accuracy)
-    is_certain = is_accuracy_different(tests[best], tests[second])
-    if not is_certain or not _have_same_data(compared):
+    is_shown = is_accuracy_different(tests[best], tests[second])
+    if not is_shown or not _have_same_data(compared):
         return None
     numbers = f"{percent(tests[best].accuracy, 1)}, {RUN_LETTERS[second]} "
     numbers += percent(tests[second].accuracy, 1)
     if len(places) == 2:
-        return Advantage(best, f"more accurate ({numbers})", is_certain)
-    return Advantage(best, f"the most accurate of {len(places)} ({numbers})", is_certain)
+        return Advantage(best, f"more accurate ({numbers})", is_shown)
+    return Advantage(best, f"the most accurate of {len(places)} ({numbers})", is_shown)
 
 
 def _have_same_data(compared: Sequence[ComparedRun]) -> bool:
@@ -364,5 +376,5 @@ def _compare_goal(compared: Sequence[ComparedRun], places: Sequence[int]) -> Adv
         return Tie(f"both reach {goal} in {first_text}", "") if len(times) == 2 else None
     # Tests of one run each: the next one may come to the accuracy an epoch sooner or later.
     order = "sooner" if len(times) == 2 else f"the first of {len(times)}"
-    text = f"{order} at {goal} test accuracy ({first_text}, {RUN_LETTERS[second]} {second_text})"
-    return Advantage(first, text, is_certain=False)
+    text = f"{order} at {goal} accuracy ({first_text}, {RUN_LETTERS[second]} {second_text})"
+    return Advantage(first, text, is_shown=False)

@@ -51,6 +51,8 @@ from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
 
 WARN = "$text-warning"
 BAR_CAPTION = "bars: from 0 to the largest value of the row"
+ADVICE = "repeat to confirm"
+"""What is said of a verdict that is only likely."""
 LINES_PER_WARNING = 8
 """The verdict has a warning for so many lines of the screen, at most."""
 ROOMY = 30
@@ -204,11 +206,15 @@ class CompareScreen(Screen[None]):
             more_text = f"… and {len(reasons) - max_warnings + 1} more warnings"
             reasons[max_warnings - 1 :] = [Content.styled(more_text, WARN)]
         reasons += [Content(plain(text)) for text in headline.notes[:max_warnings]]
+        title = headline.title
         # The table has the bounds, too.
         if headline.basis and self.size.height >= ROOMY:
-            reasons.append(Content.styled(headline.basis, MUTED))
+            advice_text = f": {ADVICE}" if headline.is_likely else ""
+            reasons.append(Content.styled(f"{headline.basis}{advice_text}", MUTED))
+        elif headline.is_likely:
+            title += f"; {ADVICE}"
         strip = self.query_one(VerdictStrip)
-        strip.show(headline.severity, headline.title, reasons, self._next_keys())
+        strip.show(headline.severity, title, reasons, self._next_keys())
 
     def _next_keys(self) -> list[NextKey]:
         """Return what helps next."""

@@ -59,13 +59,15 @@ def format_bounds(compared: ComparedRun) -> str:
         return ""
     ratio = against.ratio
     unit = "sample" if compared.is_per_sample else "step"
-    certainty = "not certain" if against.finding is Finding.NOT_SHOWN else "certain"
-    bounds = ""
+    basis = []
     if ratio.high < MAX_CERTAIN_RATIO:
-        bounds = f": {format_change_bounds(ratio.low - 1, ratio.high - 1)}"
-    runs_text = "" if compared.noise.freedom else " (one run each)"
+        basis.append(f"95%: {format_change_bounds(ratio.low - 1, ratio.high - 1)}")
+    if not compared.noise.freedom:
+        basis.append("one run each")
+    basis_text = f" ({'; '.join(basis)})" if basis else ""
+    doubt_text = ", not certain" if against.finding is Finding.NOT_SHOWN else ""
     change = format_change(ratio.value - 1, LENGTH)
-    return f"time per {unit} of B: {change}, {certainty}{bounds}{runs_text}"
+    return f"time per {unit} of B: {change}{doubt_text}{basis_text}"
 
 
 def format_ratio(ratio: float) -> str:

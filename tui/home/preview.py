@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal, VerticalScroll
@@ -35,6 +35,10 @@ LOG_SPAN = 30.0
 
 OUTPUT_LINES = 6
 """Lines that are shown of what a failed rank printed last."""
+PADDING = 2
+"""Columns beside what is shown."""
+SCROLLBAR = 1
+"""Columns of the scrollbar of the facts."""
 MOST_DIFFERENCES = 4
 """Settings in which the run differs from another one that are listed."""
 
@@ -68,6 +72,8 @@ class RunPreview(Container):
         self._has_verdict = True
         self._pinned = ""
         """The run with which it is compared, if one is pinned."""
+        self._width = 0
+        """The columns of the terminal for which it is drawn."""
         self._details = RunDetails()
         """What was read of it, or before of the same run."""
         self._chart: Chart | None = None
@@ -84,8 +90,11 @@ class RunPreview(Container):
         """Show a row of the list, of all recorded `runs`; without its verdict where this stands
         elsewhere."""
         pinned = next((run.name for run in runs if run.pinned), "")
-        if (item, pinned, has_verdict) == (self._item, self._pinned, self._has_verdict):
+        width = self.app.size.width
+        shown = item, pinned, has_verdict, width
+        if shown == (self._item, self._pinned, self._has_verdict, self._width):
             return
+        self._width = width
         self._pinned = pinned
         self._has_verdict = has_verdict
         if self._item is None or item is None or item.name != self._item.name:
@@ -119,13 +128,16 @@ class RunPreview(Container):
         item = self._item
         details = self._details
         self.border_title = f" {plain(item.title)} " if item else ""
-        lines = list(_describe(item, details)) if item else []
+        has_curve = len(details.course.training) > 1
+        room = self._width - PADDING
+        if has_curve:
+            room //= 2
+        lines = list(_describe(item, details, room - SCROLLBAR)) if item else []
         self.query_one("#facts", Static).update(Content("\n").join(lines))
         output = self.query_one("#output", Static)
         output.update(Content("\n").join(_describe_output(details.output)))
         output.display = bool(details.output)
         self._show_verdict(item)
-        has_curve = len(details.course.training) > 1
         self.set_class(has_curve, "-curve")
         if has_curve:
             self._draw_curves(details.course)
@@ -168,8 +180,8 @@ def _make_curve(name: str, ink: int, points: Sequence[LossPoint]) -> Curve:
 # Text ---------------------------------------------------------------------------------------------
 
 
-def _describe(item: RunItem, details: RunDetails) -> Iterator[Content]:
-    """Yield the lines on a row of the list, below its verdict."""
+def _describe(item: RunItem, details: RunDetails, room: int) -> Iterator[Content]:
+    """Yield the lines on a row of the list, below its verdict, in `room` columns."""
     if item.study:
         study = item.study.study
         yield Content(plain(study.question or study.title))
@@ -182,9 +194,12 @@ def _describe(item: RunItem, details: RunDetails) -> Iterator[Content]:
     if run is None:
         yield Content.styled("not recorded here", MUTED)
         return
-    yield _describe_figures(add_newer_steps(run, item.place[0]), item.place[1])
-    for line in _describe_origin(run):
-        yield Content.styled(plain(line), MUTED)
+    figures = _list_figures(add_newer_steps(run, item.place[0]), item.place[1])
+    if not run.step:
+        yield Content.styled("it made no steps", MUTED)
+    yield from _draw_pairs([*figures, *_list_origin(run)], room)
+    if run.study:
+        yield Content.styled(plain(f"study {run.study}: {run.trial}"), MUTED)
     if run.note:
         yield Content(plain(f"note: {run.note}"))
     if run.step_notes:
@@ -204,49 +219,71 @@ def _describe_output(output: Sequence[str]) -> Iterator[Content]:
         yield Content.styled(plain(line), MUTED if raising_line else "")
 
 
-def _describe_figures(run: Entry, steps: int) -> Content:
-    """Return the last figures of a run: "loss 0.0083  test acc 91.4%  test loss 0.3012  steps
-    150 of 552"."""
-    figures = list[tuple[str, str]]()
+class Pair(NamedTuple):
+    """A label and its value."""
+
+    label: str
+    value: str
+
+
+def _list_figures(run: Entry, steps: int) -> Iterator[Pair]:
+    """Yield the last figures of a run that has `steps` in all, 0 if that is not known."""
     if run.loss is not None:
-        figures.append(("loss", loss(run.loss)))
+        yield Pair("loss", loss(run.loss))
     if run.accuracy is not None:
-        figures.append(("test acc", percent(run.accuracy, 1)))
+        yield Pair("test acc", percent(run.accuracy, 1))
     if run.test_loss is not None:
-        figures.append(("test loss", loss(run.test_loss)))
+        yield Pair("test loss", loss(run.test_loss))
     if run.step_seconds is not None:
-        figures.append(("step", step_time(run.step_seconds)))
+        yield Pair("per step", step_time(run.step_seconds))
     if run.step:
         of_text = f" of {steps:,}" if steps else ""
-        figures.append(("steps", f"{run.step:,}{of_text}"))
-    if not figures:
-        return Content.styled("it made no steps", MUTED)
-    parts = list[tuple[str, str]]()
-    for label, value in figures:
-        parts += [(f"{label} ", MUTED), (value, "bold"), ("  ", "")]
-    return Content.assemble(*parts[:-1])
+        yield Pair("steps", f"{run.step:,}{of_text}")
 
 
-def _describe_origin(run: Entry) -> Iterator[str]:
-    """Yield where and when a run was made."""
-    hosts = count(len(run.hosts), "host")
-    took = f", took {duration(run.elapsed)}" if run.elapsed else ""
-    yield f"{count(run.ranks, 'rank')} on {hosts}, started {moment(run.started or 0)}{took}"
-    if run.study:
-        yield f"study {run.study}: {run.trial}"
+def _list_origin(run: Entry) -> Iterator[Pair]:
+    """Yield how long a run took, and where and when it was made."""
+    if run.elapsed:
+        yield Pair("took", duration(run.elapsed))
+    yield Pair("started", moment(run.started or 0))
+    yield Pair("ranks", str(run.ranks))
+    if len(run.hosts) > 1:
+        yield Pair("hosts", str(len(run.hosts)))
+
+
+def _draw_pairs(pairs: Sequence[Pair], room: int) -> Iterator[Content]:
+    """Yield lines of labels and values below each other: two pairs a line, if there is room."""
+    for num_columns in (2, 1):
+        columns = [pairs[column::num_columns] for column in range(num_columns)]
+        label_widths = [max((len(pair.label) for pair in column), default=0) for column in columns]
+        value_widths = [max((len(pair.value) for pair in column), default=0) for column in columns]
+        gaps = num_columns + 2 * (num_columns - 1)
+        if sum(label_widths) + sum(value_widths) + gaps <= room:
+            break
+    for begin in range(0, len(pairs), num_columns):
+        line = Content()
+        for column, pair in enumerate(pairs[begin : begin + num_columns]):
+            line += Content("  " if column else "")
+            line += Content.styled(f"{pair.label:<{label_widths[column]}} ", MUTED)
+            line += Content.styled(f"{pair.value:<{value_widths[column]}}", "bold")
+        yield line.rstrip()
 
 
 def _describe_differences(similar: SimilarRun) -> Iterator[Content]:
-    """Yield in what the run differs from another one, a line each: "epochs 24, was 20 in
-    baseline"."""
+    """Yield in what the run differs from another one, a line each below its name: "epochs 24, was
+    20"."""
     other = plain(similar.run.label or similar.run.name)
     if not similar.differences:
         yield Content.styled(f"the same settings as {other}", MUTED)
-    for setting, value, other_value in similar.differences[:MOST_DIFFERENCES]:
+        return
+    yield Content.styled(f"unlike {other}:", MUTED)
+    shown_differences = similar.differences[:MOST_DIFFERENCES]
+    label_width = max(len(plain(setting)) for setting, _, _ in shown_differences)
+    for setting, value, other_value in shown_differences:
         yield Content.assemble(
-            (f"{plain(setting)} ", MUTED),
+            (f"{plain(setting):<{label_width}} ", MUTED),
             (plain(format_value(value)), "bold"),
-            (f", was {plain(format_value(other_value))} in {other}", MUTED),
+            (f", was {plain(format_value(other_value))}", MUTED),
         )
     num_more = len(similar.differences) - MOST_DIFFERENCES
     if num_more > 0:

@@ -133,7 +133,8 @@ def select_items(
     open_studies: Collection[str] = (),
 ) -> RowSelection:
     """Select the rows that pass a filter: live runs first, of which those in trouble lead, then
-    studies, then the others in this order. Studies and runs of which only hosts know are listed
+    the others in this order. Studies stand where their newest run would if the list is sorted by
+    time, and else lead the others. Studies and runs of which only hosts know are listed
     without a filter only, and the runs of a study stand below it if it is one of `open_studies`.
     `lists_all`: also runs that ended without a step; those that need care `now`, a Unix time, are
     always listed. Raises: QueryError."""
@@ -150,11 +151,10 @@ def select_items(
     live.sort(key=lambda item: not item.trouble)
     if not words:
         live += _list_elsewhere(listed, answered.live)
-        rows = [
-            *_list_studies(studies, listed.runs, ended, open_studies),
-            *_list_elsewhere(listed, answered.ended),
-            *rows,
-        ]
+        study_rows = list(_list_studies(studies, listed.runs, ended, open_studies))
+        is_by_start = ORDERS[order].title == "started"
+        rows = _merge_by_start(study_rows, rows) if is_by_start else [*study_rows, *rows]
+        rows = [*_list_elsewhere(listed, answered.ended), *rows]
     return RowSelection([*live, *rows], num_hidden)
 
 
@@ -172,6 +172,34 @@ def _list_studies(
         yield RunItem(name, study=progress, started=started, is_open=is_open)
         if is_open:
             yield from (RunItem(run.name, run, is_part=True) for run in ended if run.study == name)
+
+
+def _merge_by_start(study_rows: Sequence[RunItem], run_rows: Sequence[RunItem]) -> list[RunItem]:
+    """Return the rows of studies, each with its runs below it, among those of other runs, which are
+    in their order: each before the first one that began earlier."""
+    groups = list[list[RunItem]]()
+    for row in study_rows:
+        if row.is_part:
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    rows = list(run_rows)
+    for group in groups:
+        place = _find_place(rows, group[0].started)
+        rows[place:place] = group
+    return rows
+
+
+def _find_place(rows: Sequence[RunItem], started: float) -> int:
+    """Return the place of the first row that began before this time, but of no run of a study; 0 if
+    the time is not known."""
+    if not started:
+        return 0
+    for place, row in enumerate(rows):
+        row_started = row.entry.started if row.entry else row.started
+        if row_started and row_started < started and not row.is_part:
+            return place
+    return len(rows)
 
 
 def _list_elsewhere(listed: Listed, answers: Mapping[str, ListedRun]) -> list[RunItem]:

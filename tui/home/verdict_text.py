@@ -24,6 +24,8 @@ SEVERITIES = {
     "table--bad": Severity.BAD,
 }
 """By the style that the state has in the table."""
+SIGN_WIDTH = 2
+"""Columns of the sign before a title."""
 SIGN_STYLES = {"table--warn": "$text-warning", "table--bad": "$text-error"}
 
 
@@ -86,7 +88,8 @@ def describe_needs(
     chosen: RunItem, needy: Sequence[RunItem], max_others: int, width: int
 ) -> tuple[str, list[Reason]]:
     """Say what is the matter with a chosen one of the rows that need a person, in a title and
-    reasons below it, and then with others of them, about so many, a line of this width each.
+    reasons below it, and then with others of them, about so many, a line of this width each. Where
+    there is room for one other only, the title has a line, too.
 
     `needy` are in the order in which to look at them. Each line names its run.
     """
@@ -94,6 +97,8 @@ def describe_needs(
     others = [item for item in needy if item is not chosen]
     is_first = bool(others) and chosen is needy[0]
     title = f"{'Look first at ' if is_first else ''}{chosen.short_title}: {verdict.finding}"
+    if max_others == 1:
+        title = _cut(Content(plain(title)), width - SIGN_WIDTH).plain
     reasons: list[Reason] = list(verdict.reasons)
     order_text = "then at" if is_first else "also"
     # A line that says there is one more takes as much room as that one.
@@ -102,11 +107,15 @@ def describe_needs(
         look = describe_state(item)
         text = plain(f"{order_text} {item.short_title}: {judge_item(item).finding}")
         line = Content.assemble((look.sign, SIGN_STYLES.get(look.style, "")), f" {text}")
-        reasons.append(line.truncate(max(width, 1), ellipsis=True))
+        reasons.append(_cut(line, width))
     if num_named < len(others):
         num_more = len(others) - num_named
         reasons.append(f"and {num_more} more runs, marked ! in the list")
     return title, reasons
+
+
+def _cut(line: Content, width: int) -> Content:
+    return line.truncate(max(width, 1), ellipsis=True)
 
 
 def _judge_study(
@@ -151,6 +160,7 @@ def list_next_keys(item: RunItem, checkpoint_step: int, get_key: GetKey) -> Iter
     if run is None:
         return
     if checkpoint_step and run.verdict not in (FINISHED, RUNNING):
-        yield NextKey(get_key("resume"), ResumePoint(checkpoint_step, run.step).text)
+        point = ResumePoint(checkpoint_step, run.step)
+        yield NextKey(get_key("resume"), point.text, point.short_text)
     if not run.problem:
         yield NextKey(get_key("copy-run-command"), "copy its command")

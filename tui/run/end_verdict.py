@@ -29,6 +29,7 @@ from remote.run.state.flaw import FlawKind
 from remote.run.state.phases import Verdict
 from remote.run.state.types import Cause
 from tui.kit import palette
+from tui.kit.inks import MUTED
 from tui.kit.widgets.verdict_strip import NextKey, Reason, Severity
 from tui.run import outcome
 from tui.run.components.link_text import describe_bound
@@ -48,7 +49,6 @@ MIN_STAGE_SECONDS = 1.0
 """Seconds of a stage below which it is not named."""
 CHANCE = 0.1
 """The change of the time of a step up to which two runs are about as fast."""
-DIM = "$text-muted"
 
 
 def judge_ended_run(
@@ -128,12 +128,12 @@ def list_failure_reasons(run: RunState, cause: Cause) -> Iterator[Reason]:
     if raising_line:
         yield raising_line
     if cause.victims:
-        yield Content.styled(f"it took down {ranks_text(cause.victims)}", DIM)
+        yield Content.styled(f"it took down {ranks_text(cause.victims)}", MUTED)
     advice = failure_advice(cause, run.plan)
     if advice:
         yield f"what to do: {advice}"
     if cause.tail and not raising_line:
-        yield Content.styled(f"last output of {outcome.output_source(cause)}:", DIM)
+        yield Content.styled(f"last output of {outcome.output_source(cause)}:", MUTED)
         yield from (f"  {line}" for line in last_words(cause.tail, MAX_OUTPUT))
 
 
@@ -172,7 +172,7 @@ def _list_result_reasons(
             yield from bound_lines
     if run.verdict is Verdict.FINISHED and previous:
         # The means of two runs do not say what is certain: a comparison does.
-        yield from (Content.styled(line, DIM) for line in describe_change(run, previous))
+        yield from (Content.styled(line, MUTED) for line in describe_change(run, previous))
     if not is_brief and not any(flaw.kind is FlawKind.DIVERGED for flaw in flaws):
         yield from _list_test_means(run)
     unseen_text = seen.describe_unseen_end(run)

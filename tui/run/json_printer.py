@@ -117,29 +117,9 @@ def _head(event: str, when: float) -> JsonObject:
     return {"event": event, "time": when, "host": None, "rank": None}
 
 
-class _StepLine(msgspec.Struct):
-    """The object of a step. Its fields are those of the head, then those of `StepFinished`."""
-
-    event: str
-    time: float
-    host: str | None
-    rank: int | None
-    epoch: int
-    step: int
-    loss: float
-    seconds: float
-    data: float
-    compute: float
-    sync: float
-    ready: float
-    cpu_seconds: float
-    samples: int
-    correct: int
-    bytes_sent: int
-    staleness: int
-    loss_known: bool
-
-
+_RANK, *_COLUMNS = StepFinished.__match_args__
+_StepLine = msgspec.defstruct("_StepLine", ["event", "time", "host", _RANK, *_COLUMNS])
+"""The object of a step: what every object begins with, then the other fields of `StepFinished`."""
 _encode_steps = msgspec.json.Encoder().encode_lines
 
 

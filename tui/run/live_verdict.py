@@ -17,6 +17,7 @@ from remote.run.state.advice import Remedy
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
 from tui.kit import palette
+from tui.kit.inks import MUTED
 from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.run.components.advice_text import describe_advice
 from tui.run.end_verdict import list_failure_reasons
@@ -25,7 +26,6 @@ from tui.run.run_verdict import RunVerdict, VerdictKeys, find_advised_key
 
 MAX_OTHERS = 1
 """Alerts that are named below the most important one."""
-DIM = "$text-muted"
 STOPPING = (Alarm.STALL, Alarm.DIVERGED)
 """What a run is seldom worth going on with."""
 NOTICE_SECONDS = 300.0
@@ -58,7 +58,7 @@ def judge_live_run(
     if worst_alert.over:
         return RunVerdict(title=_describe_past(worst_alert), is_past=True)
     other_lines = [
-        Content.styled(f"also: {_make_title(other, now)}", DIM)
+        Content.styled(f"also: {_make_title(other, now)}", MUTED)
         for other in islice((other for other in others if not other.over), MAX_OTHERS)
     ]
     num_hidden = len(others) - len(other_lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,8 +15,10 @@ from remote.plan.serialize import OtherFormat
 from remote.record.events_file import RunFolderError
 from remote.record.loss_course import LossCourse, LossPoint, read_loss_points
 from remote.run.run_state import RunState
+from tui.charts.annotations import PointLabel
+from tui.charts.overlay import MarkedCurves, make_level_line
 from tui.charts.raster import Curve
-from tui.kit.inks import LINE, SERIES_INKS
+from tui.kit.inks import LINE, REFERENCE, SERIES_INKS
 
 LOSS_PLACES = 60
 """Places at which the loss of a run is read."""
@@ -132,3 +135,14 @@ def make_own_curve(state: RunState, *, is_test: bool) -> Curve | None:
     if not len(losses.step):
         return None
     return Curve("this run", LINE, losses.step, losses.low, losses.high, losses.mean, band=False)
+
+
+def make_guess_line(curves: Sequence[Curve], guess_loss: float) -> MarkedCurves:
+    """Return a line with a name at the loss of guesses, as long as these curves; nothing if that
+    loss is NaN."""
+    if not curves or not math.isfinite(guess_loss):
+        return MarkedCurves([])
+    first_step = min(float(curve.x[0]) for curve in curves)
+    last_step = max(float(curve.x[-1]) for curve in curves)
+    label = PointLabel(last_step, guess_loss, f"guessing {guess_loss:.2f}", REFERENCE)
+    return MarkedCurves([make_level_line(guess_loss, first_step, last_step)], (label,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from textual import work
@@ -23,6 +24,7 @@ from tui.study.loss_curves import (
     TEST_LOSS,
     ComparedRuns,
     LossComparison,
+    make_guess_line,
     make_own_curve,
     read_comparison,
 )
@@ -37,7 +39,6 @@ class LossPanel(Container):
         height: 1fr; display: none; padding: 0 1;
         border-top: solid $ink-rule; border-title-color: $text-muted;
     }
-    LossPanel.-brief { max-height: 14; }
     """
 
     def __init__(self, runs_dir: Path) -> None:
@@ -47,6 +48,7 @@ class LossPanel(Container):
         self._place_name = ""
         self._has_means = False
         self._comparison = LossComparison()
+        self._guess_loss = math.nan
         self._own_curve: Curve | None = None
         """The loss of the run under way."""
 
@@ -55,14 +57,16 @@ class LossPanel(Container):
         chart.can_focus = False
         yield chart
 
-    def show_cell(self, progress: StudyProgress, chosen: CellProgress, *, is_brief: bool) -> None:
-        """Read the losses of the cells that are compared with this one, and draw them. `is_brief`:
-        they say little, and leave room for other things."""
+    def show_cell(
+        self, progress: StudyProgress, chosen: CellProgress, *, guess_loss: float = math.nan
+    ) -> None:
+        """Read the losses of the cells that are compared with this one, and draw them, with a line
+        at the loss of guesses unless that is NaN."""
         axis = progress.study.compare
         self._chosen = chosen
         self._place_name = name_place(chosen.cell, axis)
         self._has_means = any(len(cell.counted) > 1 for cell in progress.cells.values())
-        self.set_class(is_brief, "-brief")
+        self._guess_loss = guess_loss
         self._read_losses(chosen, list_compared(progress, chosen), list_places(progress))
 
     @work(thread=True, exclusive=True)
@@ -95,7 +99,11 @@ class LossPanel(Container):
         curves = [*self._comparison.curves, *([self._own_curve] if self._own_curve else [])]
         self.display = bool(curves)
         self.border_title = self._describe(curves)
-        self.query_one(Chart).draw(curves, options=PlotOptions("step"))
+        guess_line = make_guess_line(curves, self._guess_loss)
+        labels = guess_line.labels
+        self.query_one(Chart).draw(
+            [*guess_line.curves, *curves], options=PlotOptions("step", point_labels=labels)
+        )
 
     def _describe(self, curves: list[Curve]) -> Content:
         """Return what is drawn, with the sign of each curve in its ink."""

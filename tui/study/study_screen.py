@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from typing import ClassVar
 
@@ -16,7 +17,8 @@ from textual.widgets import Static
 from remote.format import count, duration
 from remote.sanitise import plain
 from remote.study import estimate
-from remote.study.conclusion import guess_text
+from remote.study.alike_settings import find_alike_settings
+from remote.study.conclusion import SPLIT_REASON, find_guess_loss, guess_text
 from remote.study.results import compute_results
 from remote.study.runner import StudyRun, StudyRunner
 from tui.home.history import RecordedStudy
@@ -144,7 +146,13 @@ class StudyScreen(LiveScreen, Screen[None]):
         """Say what the signs in the table mean."""
         texts = []
         if names_alike:
-            texts.append(f"{palette.sign('alike')} within 0.1% of that setting in every run")
+            text = f"{palette.sign('alike')} within 0.1% of that setting in every run"
+            # Else the strip says it.
+            if self._says_little and any(
+                alike.is_split_only for alike in find_alike_settings(self._result)
+            ):
+                text += f": {SPLIT_REASON}"
+            texts.append(text)
         if has_axis:
             name = metric_header(self.runner.study)
             sign = palette.sign("curve")
@@ -216,7 +224,8 @@ class StudyScreen(LiveScreen, Screen[None]):
         text = Content.assemble((head_lines, MUTED), "\n", "\n".join(lines))
         panel.query_one(Static).update(text)
         loss_panel = self.query_one(LossPanel)
-        loss_panel.show_cell(self._progress, chosen_cell, is_brief=self._says_little)
+        guess_loss = find_guess_loss(self.runner.study) if self._says_little else math.nan
+        loss_panel.show_cell(self._progress, chosen_cell, guess_loss=guess_loss)
 
     def _show_run(self, run: StudyRun | None) -> float:
         """Show the run under way; return for how many seconds it has run."""

@@ -55,11 +55,16 @@ def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: st
         verb = "is" if num_missing == 1 else "are"
         title = f"stopped{reason}; {num_missing} of {count(num_planned, 'run')} {verb} missing"
         return StudyVerdict(Severity.WARN, title, tuple(findings))
-    reasons = [*findings, *limit_lines(result)]
+    limits = limit_lines(result)
     guess = guess_text(result)
     # The title has the colour of the strip: the worst that there is to say, not a fact that holds.
     if guess:
-        return StudyVerdict(Severity.WARN, guess, tuple(reasons))
+        # The table has the values, of which little more can be said.
+        answer = next(describe_answer(result))
+        if any(row.is_same for row in result.cells):
+            answer += ": they compute the same numbers"
+        return StudyVerdict(Severity.WARN, guess, (*doubts, answer, *limits))
+    reasons = [*findings, *limits]
     severity = Severity.WARN if doubts else Severity.GOOD
     return StudyVerdict(severity, reasons[0], tuple(reasons[1:]))
 

@@ -160,6 +160,7 @@ class StragglerDetector:
         checks = range(first_step + steps_until_check, steps.step[-1] + 1, self._rule.every)
         if not checks or not self._checks_after(rank):
             return ()
+        # Most checks find nobody, whatever the leader took: they need not be made one by one.
         last_readies = [*rank.pace.last("ready"), *steps.ready]
         ends = (check - first_step + 1 + len(rank.pace) for check in checks)
         medians = [find_median(last_readies[max(0, end - RECENT) : end]) for end in ends]
@@ -187,7 +188,7 @@ class StragglerDetector:
         training_ranks = self._find_training_ranks()
         if len(training_ranks) < 2:
             return False
-        if leader not in training_ranks:
+        if leader.phase is not RankPhase.TRAINING:
             return True
         readies = sorted(rank.pace.median("ready") for rank in training_ranks if rank is not leader)
         least_median = _median_without(sorted([*readies, least]), max([*readies, least]))

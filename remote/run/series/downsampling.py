@@ -101,9 +101,11 @@ class GatheredPoints(Struct, frozen=True, eq=False):
         place = place[order]
         values = values[order]
         is_known = ~np.isnan(values)
-        low = np.where(is_known, values, np.inf)
-        high = np.where(is_known, values, -np.inf)
-        total = np.where(is_known, values, 0.0)
+        low = high = total = values
+        if not is_known.all():
+            low = np.where(is_known, values, np.inf)
+            high = np.where(is_known, values, -np.inf)
+            total = np.where(is_known, values, 0.0)
         known = is_known.astype(np.int64)
         names = np.empty((len(row), 0), np.int64)
         if owners is not None:

@@ -132,7 +132,9 @@ class SourceHistory:
             self._make()
         points = np.frombuffer(self._fresh).reshape(-1, 4 + len(self.source.figures))
         self._fresh = bytearray()
-        points = points[np.isfinite(points[:, :4]).all(axis=1)]
+        is_placed = np.isfinite(points[:, :4]).all(axis=1)
+        if not is_placed.all():
+            points = points[is_placed]
         if not len(points):
             return
         row, owners = points[:, :2].astype(np.int64).T

@@ -24,4 +24,9 @@ class ResumePoint(NamedTuple):
     def text(self) -> str:
         """In words, such as "resume from checkpoint 2415 (5 steps lost)"."""
         lost_text = f" ({count(self.lost_steps, 'step')} lost)" if self.lost_steps else ""
-        return f"resume from checkpoint {self.checkpoint}{lost_text}"
+        return f"{self.short_text}{lost_text}"
+
+    @property
+    def short_text(self) -> str:
+        """In fewer words: "resume from checkpoint 2415"."""
+        return f"resume from checkpoint {self.checkpoint}"

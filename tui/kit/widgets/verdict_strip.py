@@ -14,9 +14,9 @@ from textual.widgets import Static
 
 from remote.sanitise import plain
 from tui.kit import palette
+from tui.kit.inks import MUTED
 
 ACCENT = "bold $text-accent"
-DIM = "$text-muted"
 KEY_GAP = "   "
 FRAME_WIDTH = 3
 """Columns of the bar and of the padding."""
@@ -51,6 +51,8 @@ class NextKey(NamedTuple):
 
     key: str
     text: str
+    short_text: str = ""
+    """What it does in fewer words, where the line has no room for all keys."""
 
 
 _Shown = tuple[Severity, str, Sequence[Reason], Sequence[NextKey], bool, int]
@@ -129,7 +131,7 @@ def draw_verdict(
     sign_name = SIGN_NAMES.get(severity)
     sign = f"{palette.sign(sign_name)} " if sign_name else ""
     is_quiet = is_calm and severity is Severity.NEUTRAL and not next_keys
-    title_style = DIM if is_quiet else TITLE_STYLES[severity]
+    title_style = MUTED if is_quiet else TITLE_STYLES[severity]
     lines = _fold(Content.styled(f"{sign}{plain(title)}", title_style), width)
     for reason in reasons:
         lines += _fold(Content(plain(reason)) if isinstance(reason, str) else reason, width)
@@ -158,17 +160,31 @@ def draw_next_keys(
     """Return the keys that help in a line, the first of them marked: "▶ R resume   n new run";
     none where it `is_calm`.
 
-    Those for which there is no room in `width` columns are left out; 0 for room enough.
+    Those for which there is no room in `width` columns are left out, 0 for room enough; if there is
+    room for more of them in their short texts, they have these.
     """
-    line = Content()
-    for key, text in next_keys:
-        if not key:
-            continue
-        is_marked = not line and not is_calm
-        gap = f"{palette.sign('playing')} " if is_marked else KEY_GAP if line else ""
+    keys = [next_key for next_key in next_keys if next_key.key]
+    short_keys = [next_key._replace(text=next_key.short_text or next_key.text) for next_key in keys]
+    parts = _draw_keys(keys, width, is_calm=is_calm)
+    short_parts = _draw_keys(short_keys, width, is_calm=is_calm)
+    if len(short_parts) > len(parts):
+        parts = short_parts
+    return Content("").join(parts) if parts else None
+
+
+def _draw_keys(keys: Sequence[NextKey], width: int, *, is_calm: bool) -> list[Content]:
+    """Return as many keys as there is room for, each with the gap before it."""
+    parts = list[Content]()
+    room = width
+    for next_key in keys:
+        is_marked = not parts and not is_calm
+        gap = f"{palette.sign('playing')} " if is_marked else KEY_GAP if parts else ""
         text_style = "bold" if is_marked else ""
-        part = Content.assemble((f"{gap}{key}", ACCENT), (f" {plain(text)}", text_style))
-        if line and width and line.cell_length + part.cell_length > width:
+        part = Content.assemble(
+            (f"{gap}{next_key.key}", ACCENT), (f" {plain(next_key.text)}", text_style)
+        )
+        room -= part.cell_length
+        if parts and width and room < 0:
             break
-        line += part
-    return line if line else None
+        parts.append(part)
+    return parts

@@ -18,7 +18,7 @@ from remote.record.events_file import RunFolderError
 from remote.record.read import summarized
 from remote.run.state.phases import Verdict
 from remote.statistics.mean import finite_mean
-from tests.kit.histories import START, History, plan
+from tests.kit.histories import START, History, block_of, plan, stepped
 from tests.kit.recorded import recorded
 from training.job import Job
 from training.wire.events import PREFIX, SESSION, to_object
@@ -100,6 +100,23 @@ def test_steps_that_were_made_again_count_once(tmp_path: Path) -> None:
     assert run.steps.by_rank(1).loss.tolist() == pytest.approx([2.0, 1.0, 2 / 3, 8.0])
     assert run.verdict is None
     assert [restart.step for restart in run.restarts] == [3]
+
+
+def test_steps_in_blocks_are_those_that_come_one_by_one(tmp_path: Path) -> None:
+    one_by_one, in_blocks = History(plan(2)).training(), History(plan(2)).training()
+    for rank in (0, 1):
+        steps = [stepped(rank, step, 0.25, samples=16, sync=0.125) for step in range(1, 60)]
+        one_by_one.rank(rank, *steps)
+        for part in (steps[:40], steps[40:]):
+            in_blocks.say(rank, block_of(part, in_blocks.now + 1.0), after=1.0)
+    found, expected = (
+        read_figures(recorded(tmp_path / name, history)).steps
+        for name, history in (("blocks", in_blocks), ("steps", one_by_one))
+    )
+    for name in ("rank", "step", "epoch", "loss", "seconds", "sync", "samples"):
+        assert found.column(name).tolist() == pytest.approx(expected.column(name).tolist())
+    times = np.diff(found.time[found.rank == 0])
+    assert times.tolist() == pytest.approx([*[0.01] * 39, 1.0 - 18 * 0.01, *[0.01] * 18], rel=1e-3)
 
 
 def test_a_rank_that_is_left_out_after_a_restart_keeps_what_counted(tmp_path: Path) -> None:

@@ -591,7 +591,7 @@ def test_an_average_is_named_with_its_dots() -> None:
 def test_a_low_chart_has_lines_alone_and_names_nothing_else() -> None:
     view = ChartView(smoothing=0.9)
     drawn = make_drawing(with_tests(0.5), LOSS, view)
-    for height, has_more in ((8, False), (9, True)):
+    for height, has_more in ((9, False), (10, True)):
         shown = drawn.for_height(height)
         text = "".join(text for text, _ in values.heading(shown, LOSS, view, 80))
         assert "ema .9" in text

@@ -37,6 +37,7 @@ from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import RunPhase
 from remote.study.folder import RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
 from remote.study.progress import StudyProgress
+from remote.study.study_file import parse_study
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.commands import Done
 from tests.kit.commands import run as run
@@ -618,7 +619,7 @@ async def test_a_study_shows_its_cells_and_their_runs(
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, folder.name, "study")
-        await pilot.press("enter")
+        await pilot.press("end", "enter")
         await home.shows(pilot, "of runs", "runs of ddp")
         await pilot.press("enter")
         await home.shows(pilot, "a-1", "runs of ddp")
@@ -637,7 +638,7 @@ async def test_a_study_is_one_row_that_opens(
         assert re.search(r"▸ .*two-ways .* \d+ (s|min|h|d) ago +4(\.0)? s ", home.text()), "its age"
         assert "2 runs, 1 study" in home.text(), "a run of a study counts once"
         assert "a-1" not in home.text(), "its run is folded"
-        await pilot.press("right")
+        await pilot.press("end", "right")
         await home.shows(pilot, "▾", "sync=ddp #1", "a-1")
         await pilot.press("down", "left")
         await home.shows(pilot, "▸")
@@ -659,8 +660,8 @@ async def test_a_recorded_study_says_what_failed_and_a_key_tries_it_again(
     folder.write(RunEnded("sync=ring #1", "b-2", TrialOutcome.FAILED, cause="out of memory"))
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await home.shows(pilot, "▸ ✗ failed", "two-ways", "2/2 runs", "✗ 1 of 2 runs failed")
-        await pilot.press("enter")
+        await home.shows(pilot, "▸ ✗ failed", "two-ways", "2/2 runs", "1 study of 2 runs")
+        await pilot.press("end", "enter")
         await home.shows(pilot, "✗ 1 of 2 runs failed: out of memory (ring)", "R try it again")
         await pilot.press("R")  # a browser has no terminal to give away
         await until(pilot, lambda: copied == ["rankboard study two-ways"])
@@ -693,7 +694,7 @@ async def test_a_recorded_study_that_says_little_is_run_again_by_a_key(
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "▸", "guesses")
-        await pilot.press("enter")
+        await pilot.press("end", "enter")
         await home.shows(pilot, "all runs still guess", "▶ n run it again with 20 epochs")
         await pilot.press("n")
         await home.shows(pilot, "run the study again with more")
@@ -739,14 +740,14 @@ async def test_a_preview_shows_the_chosen_run_where_there_is_room(
     home = Home(runs_dir)
     async with home.app.run_test(size=size, notifications=True) as pilot:
         await home.shows(pilot, " d-4 ─", "✗ failed", "killed by SIGKILL")
-        await home.shows(pilot, "R resume from checkpoint 20 (10 steps lost)")
-        await home.shows(pilot, "lr 0.5, was 0.1 in a-1")
+        await home.shows(pilot, "R resume from checkpoint 20")
+        await home.shows(pilot, "unlike a-1:", "lr 0.5, was 0.1")
         await until(pilot, lambda: any(one.x_axis for one in home.app.screen.query(Chart)))
         marks.pin(runs_dir / "c-3", True)
         await pilot.press("r")
-        await home.shows(pilot, " in c-3")
+        await home.shows(pilot, "unlike c-3:")
         await pilot.press("end")
-        await home.shows(pilot, " a-1 ─", "✓ finished", "steps 20 of")
+        await home.shows(pilot, " a-1 ─", "✓ finished", " 20 of ")
         assert "SIGKILL" not in home.text()
 
 
@@ -848,6 +849,8 @@ async def test_the_preview_of_a_study_has_its_answer(
     study_folder()
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
+        await home.shows(pilot, "two-ways")
+        await pilot.press("end")
         await home.shows(pilot, "─ two-ways ─", "not complete: 1 of 2 cells: sync=ring")
         await home.shows(pilot, "▲ stopped: 1 of 2 runs left to be made", "right list its runs")
 
@@ -902,7 +905,7 @@ async def test_a_key_that_does_nothing_on_a_study_says_so(
     home = Home(runs_dir)
     async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
         await home.shows(pilot, "two-ways")
-        await pilot.press(key)
+        await pilot.press("end", key)
         await home.shows(pilot, "a study ")
 
 
@@ -1164,6 +1167,20 @@ def test_a_run_that_failed_today_is_listed_though_it_made_no_step() -> None:
         rows = select_items(listed, Answered(), (), "newest first", lists_all=False, now=now)
         assert "".join(row.name for row in rows.items) == names
         assert rows.hidden == 4 - len(names)
+
+
+@pytest.mark.parametrize(("order", "names"), [("newest first", "csba"), ("longest first", "scba")])
+def test_a_study_stands_where_its_newest_run_would(order: str, names: str) -> None:
+    """It leads where the list is sorted by what studies do not have."""
+    runs = [
+        Entry(name, verdict="finished", started=started, elapsed=started)
+        for name, started in (("a", 1.0), ("b", 2.0), ("c", 4.0))
+    ]
+    part = Entry("d", verdict="finished", started=3.0, study="s")
+    study = parse_study("s", STUDY)
+    listed = Listed((*runs, part), (StudyProgress(study),))
+    items = select_items(listed, Answered(), (), order).items
+    assert "".join(item.name for item in items) == names
 
 
 def test_live_runs_come_first_then_studies() -> None:

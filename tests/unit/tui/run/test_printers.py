@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,7 +41,7 @@ from remote.run.state.phases import Verdict
 from remote.run.state.types import Cause
 from remote.session.notify import Notifier
 from remote.transport.registry import Transports
-from tests.kit.histories import GLOO, START, History, plan, raised, said, stepped
+from tests.kit.histories import GLOO, START, History, block_of, plan, raised, said, stepped
 from tests.kit.printing import FOLDER, HELLO, good, printed, show
 from tests.kit.scripts import ended, logging, script, seen, started
 from training.job import Job
@@ -337,6 +338,32 @@ def test_every_note_is_told_once() -> None:
     assert [line for line in err.splitlines() if "note" in line] == [
         f"rankboard: node1: note {n}" for n in range(50)
     ]
+
+
+def test_json_has_an_object_for_each_step_of_a_block() -> None:
+    steps = [
+        StepFinished(0, 1, step, loss, 0.125, samples=16, bytes_sent=2**40, loss_known=step != 3)
+        for step, loss in enumerate((2.0, 1.5, math.nan, math.inf, -0.5), start=1)
+    ]
+    begun = History(plan(2)).session(ClockMeasured(0, 7.0)).training()
+    one_by_one, in_a_block = deepcopy(begun), deepcopy(begun)
+    one_by_one.say(0, *steps, after=0.25)
+    in_a_block.say(0, block_of(steps, one_by_one.now, 0.25), after=1.25)
+    make = partial(JsonPrinter, folder=FOLDER)
+    found, expected = (
+        [
+            json.loads(line, parse_constant=pytest.fail)
+            for line in printed(history, make)[0].splitlines()
+        ]
+        for history in (in_a_block, one_by_one)
+    )
+    found_steps = [one for one in found if one["event"] == "step"]
+    assert [one["loss"] for one in found_steps] == [2.0, 1.5, None, None, -0.5]
+    assert [list(one) for one in found] == [list(one) for one in expected]
+    times = [one.pop("time") for one in found_steps]
+    expected_steps = [one for one in expected if one["event"] == "step"]
+    assert times == pytest.approx([one.pop("time") for one in expected_steps], abs=1e-5, rel=0)
+    assert found_steps == expected_steps
 
 
 def test_json_is_one_strict_object_per_event_and_nothing_else() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tui.study.loss_curves import (
     LossComparison,
     do_coincide,
     join_coinciding,
+    make_guess_line,
     make_mean_curve,
     read_comparison,
 )
@@ -68,3 +70,13 @@ def test_where_all_lines_coincide_those_of_the_places_are_compared(
 
 def test_without_runs_there_is_nothing_to_draw() -> None:
     assert read_comparison(Path(), [], {}) == LossComparison("training loss", [])
+
+
+def test_a_line_of_guesses_is_as_long_as_the_curves_and_has_its_value() -> None:
+    curve = make_mean_curve("ring", 0, [[(1, 2.31), (40, 2.28)]])
+    assert curve is not None
+    guess_line = make_guess_line([curve], 2.3026)
+    (level,) = guess_line.curves
+    assert (level.x.tolist(), level.mean.tolist()) == ([1.0, 40.0], [2.3026, 2.3026])
+    assert [label.text for label in guess_line.labels] == ["guessing 2.30"]
+    assert not make_guess_line([curve], math.nan).curves

@@ -305,7 +305,8 @@ def guessing_stage(folder: Path) -> Stage:
 async def test_a_key_runs_a_study_again_that_says_little(tmp_path: Path) -> None:
     stage = guessing_stage(tmp_path)
     async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await until(pilot, lambda: bool(stage.line("▌ ▲ after 2 epochs all runs still guess")))
+        title = "▌ ▲ not trained long enough to compare: after 2 epochs all runs still guess"
+        await until(pilot, lambda: bool(stage.line(title)))
         assert stage.line("▌ ▶ n run it again with 20 epochs (~4 min)", "y copy that command")
         assert stage.line("≈ within 0.1% of that setting in every run")
         assert "n Run longer" in stage.text().splitlines()[-1]

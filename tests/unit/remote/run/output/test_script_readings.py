@@ -35,7 +35,7 @@ from remote.run.findings.stall import find_stall
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.session.ledger import Ledger
-from tests.kit.histories import START, History, plan, said
+from tests.kit.histories import START, History, block_of, plan, said
 from tests.kit.recorded import recorded
 from tests.kit.scripts import line, logging, script, seen, started
 from training.wire.enums import Reach
@@ -230,7 +230,7 @@ def test_steps_of_a_log_that_counts_batches_are_those_of_the_optimiser() -> None
     assert history.state().progress.steps == 250
 
 
-def reported(steps: Iterable[int]) -> OutputText:
+def reported(steps: Iterable[int]) -> Event:
     """Quick steps that the watch tells together."""
     texts = (seen(0, step).text.replace('"seconds":0.5', '"seconds":0.01') for step in steps)
     return OutputText(0, "stdout", "\n".join(texts))
@@ -249,16 +249,24 @@ def printed(steps: Iterable[int], first: int = 1) -> OutputText:
     return said(0, "\n".join(lines), "stdout")
 
 
+@pytest.mark.parametrize("is_block", [False, True])
 @pytest.mark.parametrize(("first", "every"), [(1, 1), (0, 1), (1, 10)])
-def test_values_are_of_the_step_that_their_line_names(first: int, every: int) -> None:
+def test_values_are_of_the_step_that_their_line_names(
+    first: int, every: int, is_block: bool
+) -> None:
     """Lines come before and after the report of their step, and the first ones before any."""
     history = started(script(watch=True))
     for last in range(10, 210, 10):
         steps = range(last - 9, last + 1)
         lines = printed(steps if every == 1 else [last], first)
-        both = (lines, reported(steps)) if last % 20 else (reported(steps), lines)
-        history.say(0, *both, after=0.05)
+        report = reported(steps)
+        if is_block:
+            seen_steps = [StepFinished(0, 0, step, math.nan, 0.01) for step in steps]
+            report = block_of(seen_steps, history.now)
+        history.say(0, *((lines, report) if last % 20 else (report, lines)), after=0.05)
     assert places(history) == [(step, step) for step in range(every, 201, every)]
+    steps_of_log = [] if is_block else range(1, 201)
+    assert [one.step for one in of(StepFinished, derived(history))] == [*steps_of_log]
 
 
 def test_steps_that_begin_anew_are_not_those_of_the_watch() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from textual.app import ComposeResult
 from textual.binding import Binding
 
@@ -72,3 +73,22 @@ def test_a_line_is_broken_between_words_but_not_before_a_unit() -> None:
     ]
     verdict = draw_verdict(Severity.GOOD, "B reaches 90% in 3 s", (), (), 20)
     assert verdict.plain.splitlines() == ["✓ B reaches 90% in", "3 s"]
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (60, "▶ R resume from 125 (25 lost)   ! next   y copy"),
+        (38, "▶ R resume from 125   ! next   y copy"),
+        (24, "▶ R resume from 125 (25 lost)"),
+    ],
+)
+def test_keys_have_shorter_texts_where_more_of_them_fit_then(width: int, text: str) -> None:
+    next_keys = [
+        NextKey("R", "resume from 125 (25 lost)", "resume from 125"),
+        NextKey("!", "next"),
+        NextKey("y", "copy"),
+    ]
+    line = draw_next_keys(next_keys, width)
+    assert line is not None
+    assert line.plain == text
