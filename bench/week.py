@@ -107,14 +107,17 @@ def screens(run: LongRun) -> Iterator[Figure]:
     for command in ("open", "watch", "attach"):
         use = open_screen(run.folder, command, RUN)
         yield Figure(f"{command}: first screen", use.seconds, 2, "s")
+        yield Figure(f"{command}: CPU", use.cpu, 2, "s")
         yield Figure(f"{command}: memory", use.memory, 200, "MiB")
 
 
 def commands(run: LongRun) -> Iterator[Figure]:
     """Commands that say a word."""
-    for words in (("runs",), ("ps",), ("logs", RUN), ("stop", RUN)):
+    for words in (("runs",), ("ps",), ("logs", "--tail", "5", RUN), ("stop", RUN)):
         use = run_command(run.folder, *words)
-        yield Figure(" ".join(words[:1]), use.seconds, 1, "s")
+        name = " ".join(word for word in words if word != RUN)
+        yield Figure(name, use.seconds, 1, "s")
+        yield Figure(f"{name}: CPU", use.cpu, 1, "s")
 
 
 def files(run: LongRun) -> Iterator[tuple[Figure, bool]]:
@@ -146,6 +149,8 @@ def make(run: LongRun) -> Iterator[Figure]:
     per_step = 1e6 / (run.steps * run.ranks)
     yield Figure("agent, CPU per step and rank", costs.agent * per_step, 5, "µs")
     yield Figure("launcher, CPU per step and rank", costs.launcher * per_step, 8, "µs")
+    with_json = (costs.launcher + costs.json) * per_step
+    yield Figure("launcher with --run --json", with_json, 15, "µs")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

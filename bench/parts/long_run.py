@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,6 +38,7 @@ from training.wire.host_events import (
 from training.wire.jsonl import dumps
 from training.wire.rank_events import Epoch, Evaluated, Finished, Started
 from training.wire.step_block import STEP_ROW
+from tui.run.json_printer import JsonPrinter
 
 RUN = "20261120-093000-ddp-lenet5-week"
 START = 1.795e9
@@ -63,6 +65,8 @@ class Costs:
     """To read lines, pack them and write the journal."""
     launcher: float = 0.0
     """To decode records, take them in and record them."""
+    json: float = 0.0
+    """To print them as `--run --json` does."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,7 @@ class LongRun:
             readers.append(JournalReader(str(folder), rank, 0))
         recorder = Recorder(self.runs_dir, plan)
         ledger = Ledger(plan, recorder, LIMITS)
+        printer = JsonPrinter(Nowhere(), Nowhere(), folder=recorder.folder)
         hosts = tuple(range(self.ranks))
         ledger.say(Preparing(hosts), now)
         ledger.say(Starting(), now)
@@ -120,8 +125,8 @@ class LongRun:
                     journals[rank].write(0, (one for event in batch for one in _gathered(event)))
                 costs.agent += time.process_time() - began
                 if number % FLUSH_EVERY == 0:
-                    costs.launcher += _hear(readers, ledger, recorder)
-        costs.launcher += _hear(readers, ledger, recorder)
+                    _hear(readers, ledger, recorder, printer, costs)
+        _hear(readers, ledger, recorder, printer, costs)
         ledger.say(SessionClosing(), now)
         ledger.say(SessionClosed(), now)
         recorder.close(ledger.state, ledger.expand)
@@ -208,8 +213,22 @@ def _gathered(event: Event) -> Iterator[Event]:
         yield event
 
 
-def _hear(readers: list[JournalReader], ledger: Ledger, recorder: Recorder) -> float:
-    """Let the launcher hear what is new, as it hears it of a connection. Return its CPU seconds."""
+class Nowhere(StringIO):
+    """A stream that keeps nothing."""
+
+    def write(self, text: str, /) -> int:
+        """Take a text."""
+        return len(text)
+
+
+def _hear(
+    readers: list[JournalReader],
+    ledger: Ledger,
+    recorder: Recorder,
+    printer: JsonPrinter,
+    costs: Costs,
+) -> None:
+    """Let the launcher hear what is new, as it hears it of a connection, and print it."""
     lines = [
         line for reader in readers for block in reader.blocks() for line in block.splitlines(True)
     ]
@@ -220,7 +239,10 @@ def _hear(readers: list[JournalReader], ledger: Ledger, recorder: Recorder) -> f
             raise SystemExit(f"no record: {line[:200]!r}")
         ledger.take(record, line)
     recorder.flush()
-    ledger.take_batch()
+    batch = ledger.take_batch()
     recorder.update_overview(ledger.state)
     recorder.keep_snapshot(ledger.state, ledger.expand)
-    return time.process_time() - began
+    heard = time.process_time()
+    costs.launcher += heard - began
+    printer.batch(batch, ledger.state)
+    costs.json += time.process_time() - heard
