@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -25,9 +27,10 @@ from remote.plan.plan import Plan, PlanError, Policy, Script, Upload
 from remote.record import marks, resume
 from remote.record.events_file import Remark, read_records
 from remote.record.layout import EVENTS, NODE
+from remote.record.lock import launcher
 from remote.record.snapshots import RunMoment, find_newest
+from remote.record.tape import Tape
 from remote.record.write import Recorder
-from remote.run.apply import apply_record
 from remote.run.output.script_readings import Expand, expander
 from remote.run.run_state import RunState
 from remote.transport import Transport
@@ -133,6 +136,8 @@ class Launcher:
             past = find_newest(recorder.folder, plan)
             session = Session(plan, self.transport, recorder, cwd, values, past=past)
             session.catch_up(self.recorded(plan, session.expand, after=past))
+            if past:
+                recorder.continue_from(past)
         session.notifier = self.notifier
         if kept_plan.refusal and not session.has_ended:
             recorder.release()
@@ -153,11 +158,13 @@ class Launcher:
     def read_state(self, plan: Plan) -> RunState:
         """Return the state that the records of a run on this machine come to. Raises:
         RunFolderError."""
-        past = find_newest(self.runs_dir / plan.run, plan)
-        state = past.state if past else RunState(plan)
-        for record in self.recorded(plan, after=past):
-            apply_record(state, record)
-        return state
+        folder = self.runs_dir / plan.run
+        with closing(Tape(folder, plan, rewinds=False)) as tape:
+            tape.advance(math.inf, sys.maxsize)
+            tape.remark_on_left_out(self.remark)
+            if launcher(folder) is None:
+                tape.save()
+            return tape.state
 
     def check(self, plan: Plan) -> Examination:
         """Prepare the checks of the plan's hosts, as its start makes them. Nothing is started or

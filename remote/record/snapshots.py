@@ -319,14 +319,17 @@ class SnapshotKeeper:
     def __init__(self, folder: Path, plan: Plan) -> None:
         self._folder = folder
         self._plan = plan
-        self._next_offset = APART
+        self.newest_offset = 0
+        """That of the newest snapshot; 0 if there is none."""
+        self._size = 0
         self._due = 0.0
         self._writer: threading.Thread | None = None
 
     def is_due(self, offset: int) -> bool:
         """Return True if the next snapshot may be made, of a record that has so many bytes."""
         is_writing = self._writer is not None and self._writer.is_alive()
-        return offset >= self._next_offset and time.monotonic() >= self._due and not is_writing
+        is_far = offset >= self.newest_offset + max(APART, self._size)
+        return is_far and time.monotonic() >= self._due and not is_writing
 
     def keep(self, moment: RunMoment) -> None:
         """Make a snapshot; return before it is written."""
@@ -334,7 +337,7 @@ class SnapshotKeeper:
         try:
             frozen_state = freeze(moment.state, moment.expand)
         except Exception:  # noqa: BLE001 - a cache that cannot be made must not cost the run
-            self._next_offset = sys.maxsize
+            self.newest_offset = sys.maxsize
             return
         freezing_seconds = time.thread_time() - began
         now = moment.state.now
@@ -345,17 +348,19 @@ class SnapshotKeeper:
             with suppress(OSError):  # a disk that fails is reported with the records
                 size = _write(self._folder, self._plan, moment, now, frozen_state)
             seconds = freezing_seconds + time.thread_time() - began
-            self._next_offset = moment.offset + max(APART, size)
+            self.newest_offset = moment.offset
+            self._size = size
             self._due = time.monotonic() + PAUSE * seconds
 
         self._writer = threading.Thread(target=write, name="snapshot", daemon=True)
         self._writer.start()
 
     def finish(self, moment: RunMoment) -> None:
-        """Make the last snapshot, if the record is long. Return once it is written."""
+        """Make the last snapshot, if the record is long and is not that far already. Return once it
+        is written."""
         if self._writer:
             self._writer.join()
-        if moment.offset >= APART:
+        if moment.offset >= APART and moment.offset > self.newest_offset:
             self.keep(moment)
         if self._writer:
             self._writer.join()

@@ -14,6 +14,7 @@ from remote.plan.plan import Plan
 from remote.record import snapshots
 from remote.record.events_file import (
     EventsReader,
+    Remark,
     compile_scan,
     compile_scan_for_others,
     find_lines,
@@ -111,6 +112,10 @@ class Tape:
     def close(self) -> None:
         """Close the file."""
         self._reader.close()
+
+    def remark_on_left_out(self, remark: Remark | None) -> None:
+        """Say how many records were left out, if any were."""
+        self._reader.remark_on_left_out(remark)
 
     def save(self) -> None:
         """Write a snapshot of the state, if it saves a reader much time. All of the record has been

@@ -119,9 +119,24 @@ class Recorder:
                 write_whole(path, file_bytes)
             except OSError as error:
                 write_problem = write_problem or f"cannot write {path}: {error.strerror}"
-        if expand and not self._problem:
-            self._snapshots.finish(RunMoment(state, expand, last_offset))
+        if expand:
+            self._keep_last_snapshot(RunMoment(state, expand, last_offset))
         return write_problem
+
+    def leave(self, state: RunState, expand: Expand) -> None:
+        """Let another launcher record the run, to which this one has added nothing. What it has
+        read of a long record need not be read again."""
+        last_offset = self._measure_events()
+        self.release()
+        self._keep_last_snapshot(RunMoment(state, expand, last_offset))
+
+    def continue_from(self, moment: RunMoment) -> None:
+        """Make the next snapshot only once there is much behind this one."""
+        self._snapshots.newest_offset = moment.offset
+
+    def _keep_last_snapshot(self, moment: RunMoment) -> None:
+        if not self._problem:  # else the state has records that could not be written
+            self._snapshots.finish(moment)
 
     def update_overview(self, state: RunState) -> None:
         """Write the overview, unless it is only a few seconds old."""

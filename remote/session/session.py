@@ -145,7 +145,7 @@ class Session:
         """
         yield from self._recalled()
         if self.has_ended:  # and that is recorded
-            self._recorder.release()
+            self._recorder.leave(self.state, self.expand)
             return
         if self.notifier:
             self._observer = self.notifier.observe(self.state, self._recorder.folder)

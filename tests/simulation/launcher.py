@@ -77,6 +77,9 @@ class Recorder:
             frozen_state = freeze(state, expand)
             machine.snapshot = len(machine.lines), digest_plan(state.plan), frozen_state
 
+    def leave(self, *_: Any) -> None:
+        self.release()
+
     def close(self, *_: Any) -> str:
         self.release()
         return ""

@@ -27,6 +27,13 @@ class PointLabel(NamedTuple):
     colour: int
 
 
+class StepLabel(NamedTuple):
+    """A place on the x axis that is named, wherever the curve is there."""
+
+    x: float
+    text: str
+
+
 NO_PEAK = (-math.inf, 0.0)
 TEXT_OFFSETS = (0, -1, 1, -2, 2, -3, 3)
 PEAK_TEXT_OFFSETS = TEXT_OFFSETS[:3]
@@ -89,17 +96,21 @@ def _put_beside(
     return False
 
 
-def put_step_sign(
-    picture: DotPicture, curve: Curve, x: float, sign: str, colour: int, x_axis: Axis
+def put_step_label(
+    picture: DotPicture, curve: Curve, label: StepLabel, sign: str, colour: int, x_axis: Axis
 ) -> None:
-    """Put a sign on a curve at an x, or on the lowest row if the curve has nothing there."""
-    if not x_axis.low <= x <= x_axis.high:
+    """Put a sign on a curve at an x, or on the lowest row if there is nothing, and a text beside it
+    if there is room."""
+    if not x_axis.low <= label.x <= x_axis.high:
         return
-    column = cell_at(x_axis.share_of(x), picture.dots.shape[1])
-    is_curve = picture.curve[:, column] == curve.cell_colour
-    rows = np.flatnonzero(is_curve & (picture.dots[:, column] > 0))
+    column = cell_at(x_axis.share_of(label.x), picture.dots.shape[1])
+    has_dots = picture.dots[:, column] > 0
+    is_curve = has_dots & (picture.curve[:, column] == curve.cell_colour)
+    # The cell may be another curve's turn.
+    rows = np.flatnonzero(is_curve if is_curve.any() else has_dots)
     row = int(rows[0]) if rows.size else picture.dots.shape[0] - 1
     picture.put(row, column, sign, colour)
+    _put_beside(picture, row, column, label.text, MARK_COLOUR)
 
 
 def put_peaks(

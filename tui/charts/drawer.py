@@ -23,7 +23,7 @@ from remote.run.series.curves import Curves
 from remote.run.series.definitions import SERIES, Scope, Unit
 from remote.run.series.step_times import RECENT, Means
 from remote.run.state.phases import RunPhase
-from tui.charts.annotations import PointLabel
+from tui.charts.annotations import PointLabel, StepLabel
 from tui.charts.axis_limits import MIN_DECADES, MIN_DECADES_IF_LOW, count_decades, x_limits
 from tui.charts.chart_lines import ChartLine, LineReader
 from tui.charts.chart_view import USUAL_SMOOTHING, ChartView, CurveMode, XAxis
@@ -158,16 +158,17 @@ class Drawer:
             warm=warm,
             cursor=view.cursor,
             point_labels=self._name_best_test(),
-            alarm=self._divergence_x(lines),
+            alarm=self._name_divergence(lines),
             named=len(lines) > 1 and not self._kind.stacked,
         )
 
-    def _divergence_x(self, lines: list[ChartLine]) -> float | None:
-        """Return the x at which the run diverged, if this is a chart of that and it did."""
+    def _name_divergence(self, lines: list[ChartLine]) -> StepLabel | None:
+        """Name the step at which the run diverged, if this is a chart of that and it did."""
         if self._divergence_step is None or not lines or not len(lines[0].points):
             return None
         points = lines[0].points
-        return float(np.interp(self._divergence_step, points.step, lines[0].x))
+        x = float(np.interp(self._divergence_step, points.step, lines[0].x))
+        return StepLabel(x, f"diverged, step {self._divergence_step:.0f}")
 
     def _log_choices(self, lines: list[ChartLine], warm: float | None) -> tuple[bool, bool]:
         """Return whether the y axis is logarithmic, and whether it is where a chart is low."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from remote.run.series.definitions import Unit
 from tui.charts import axis
-from tui.charts.annotations import PointLabel, put_cursor
+from tui.charts.annotations import PointLabel, StepLabel, put_cursor
 from tui.charts.axis import Axis
 from tui.charts.axis_limits import x_limits, y_limits
 from tui.charts.bars import make_lanes
@@ -67,8 +67,8 @@ class PlotOptions(Struct, frozen=True):
     """Points that are named, such as the best one."""
     named: bool = False
     """Whether the label of each curve stands where it ends, if there is room."""
-    alarm: float | None = None
-    """The x of a sign on the main curve that something went wrong there."""
+    alarm: StepLabel | None = None
+    """Where on the main curve something went wrong, and what."""
     has_end_values: bool = True
     """Whether values stand beside the names of curves: those of a chart that is not drawn at each
     tick would be older than what stands above it."""

@@ -13,11 +13,12 @@ from remote.run.series.definitions import Unit
 from tui.charts import raster
 from tui.charts.annotations import (
     PointLabel,
+    StepLabel,
     find_peak,
     put_peaks,
     put_point_label,
     put_signs,
-    put_step_sign,
+    put_step_label,
 )
 from tui.charts.axis import Axis
 from tui.charts.bars import Lane, draw_bars
@@ -37,8 +38,8 @@ class LinePlot(Struct, frozen=True):
     rows: int
     unit: Unit
     point_labels: Sequence[PointLabel]
-    alarm: float | None
-    """The x that has the sign of an alarm."""
+    alarm: StepLabel | None
+    """What has the sign of an alarm."""
     all_named: bool
     """Whether the label of each curve is its name."""
 
@@ -91,7 +92,7 @@ class LinePlot(Struct, frozen=True):
         main_curves = [curve for curve in self.curves if not curve.faint and curve.colour != TEST]
         if self.alarm is not None and main_curves:
             sign = palette.sign("slow")
-            put_step_sign(picture, main_curves[-1], self.alarm, sign, ALARM_COLOUR, x_axis)
+            put_step_label(picture, main_curves[-1], self.alarm, sign, ALARM_COLOUR, x_axis)
 
 
 class BarPlot(Struct, frozen=True):

@@ -31,6 +31,8 @@ ALARM_COLOUR = -3
 DASHES = (0, 3, 2, 6)
 """By the number of a dash: cells from one gap of a line to the next, each of one cell; 0 for an
 unbroken line."""
+TURN_CELLS = 2
+"""Cells in a row that a curve has where it meets others."""
 FAINT = 1000
 """Added to the colour of a curve that stands behind the others."""
 
@@ -250,24 +252,33 @@ def _tint_band(
 
 def _put_on_top(picture: DotPicture, dots: Cells, colours: Cells) -> None:
     """Put curves over what is there already. `dots` has one layer of cells per curve."""
-    has_curve = dots > 0
-    covered = has_curve.any(0)
+    covered = (dots > 0).any(0)
+    picture.count[covered] = (dots > 0).sum(0)[covered]
+    dots = _part_tests_from_others(dots, colours % FAINT == TEST)
     picture.dots[covered] = np.bitwise_or.reduce(dots, axis=0)[covered]
-    picture.count[covered] = has_curve.sum(0)[covered]
-    picture.curve[covered] = _colour_per_cell(has_curve, colours)[covered]
+    picture.curve[covered] = _colour_per_cell(dots > 0, colours)[covered]
+
+
+def _part_tests_from_others(dots: Cells, is_test: NDArray[np.bool_]) -> Cells:
+    """Leave the curve of tests or the others in each cell in which they meet, in turns.
+
+    A cell has one ink. With the dots of both in it, one line would pass for a second of the other.
+    """
+    meets = (dots[is_test] > 0).any(0) & (dots[~is_test] > 0).any(0)
+    # Tests are first, since a single point of theirs may be all there is.
+    num_before = meets.any(0).cumsum() - 1
+    is_turn_of_tests = num_before // TURN_CELLS % 2 == 0
+    is_hidden = meets & (is_test[:, None, None] != is_turn_of_tests)
+    return np.where(is_hidden, 0, dots)
 
 
 def _colour_per_cell(has_curve: NDArray[np.bool_], colours: Cells) -> Cells:
     """Choose a colour for each cell.
 
-    Curves that meet in cells take turns, two cells each, so that none hides the others. That of
-    tests has only the cells of its own: in its ink, dots of the mean would pass for tests.
+    Curves that meet in cells take turns, so that none hides the others.
     """
-    is_test = colours % FAINT == TEST
-    meets_other = has_curve[~is_test].any(0)
-    has_curve = has_curve & ~(is_test[:, None, None] & meets_other)
     count = has_curve.sum(0)
-    turn = (np.arange(has_curve.shape[2]) // 2)[None, :] % np.maximum(count, 1)
+    turn = (np.arange(has_curve.shape[2]) // TURN_CELLS)[None, :] % np.maximum(count, 1)
     has_turn = (has_curve.cumsum(0) == turn + 1) & has_curve
     chosen = has_turn.argmax(0)
     return np.asarray(np.where(count > 0, colours[chosen], NO_COLOUR))

@@ -160,6 +160,7 @@ class StragglerDetector:
         checks = range(first_step + steps_until_check, steps.step[-1] + 1, self._rule.every)
         if not checks or not self._checks_after(rank):
             return ()
+        # Most checks find nobody, whatever the leader took: they need not be made one by one.
         last_readies = [*rank.pace.last("ready"), *steps.ready]
         ends = (check - first_step + 1 + len(rank.pace) for check in checks)
         medians = [find_median(last_readies[max(0, end - RECENT) : end]) for end in ends]

@@ -41,8 +41,9 @@ from tests.kit.histories import History, block_of, plan, stepped
 from tests.kit.recorded import recorded
 from tests.kit.stage import Stage, ended, finishes
 from tests.kit.wait import looks
+from training.wire.enums import EndReason
 from training.wire.events import SESSION, encode
-from training.wire.host_events import Exited, HostSample, OutputText, RankSample
+from training.wire.host_events import AgentEnded, Exited, HostSample, OutputText, RankSample
 from training.wire.rank_events import Evaluated, Saved
 
 END = float("inf")
@@ -501,6 +502,25 @@ def test_a_session_that_returns_goes_on_from_a_snapshot(tmp_path: Path) -> None:
     assert [clock.offset for clock in session._controller._intake._clocks] == [0.0, 5.0]
     session._recorder.release()
     assert contents(launcher.read_state(of)) == whole
+
+
+def test_who_comes_to_a_run_that_has_ended_keeps_a_snapshot(tmp_path: Path) -> None:
+    history = History(plan(2)).training(50).done(0, 1)
+    for host in (0, 1):
+        history.say(host, AgentEnded(EndReason.CLOSED))
+    folder = recorded(tmp_path, history.ended())
+    launcher = Launcher(Transports(), tmp_path)
+    for read_run in (
+        lambda: [*launcher.attach(KeptPlan(history.plan, {})).batches()],
+        lambda: launcher.read_state(history.plan),
+    ):
+        assert not (folder / SNAPSHOTS).exists()
+        read_run()
+        written_at = snapshot_of(folder).stat().st_mtime_ns
+        read_run()
+        assert snapshot_of(folder).stat().st_mtime_ns == written_at, "it is there already"
+        assert contents(read(folder, history.plan)) == contents(replayed(folder, history.plan))
+        shutil.rmtree(folder / SNAPSHOTS)
 
 
 @pytest.mark.parametrize("has_launcher", [False, True])

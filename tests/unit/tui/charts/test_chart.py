@@ -16,6 +16,7 @@ from textual.events import Resize
 from remote.run.series.definitions import Unit
 from tests.kit.acted import until
 from tui.charts import axis, raster
+from tui.charts.annotations import StepLabel
 from tui.charts.chart import Chart
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame, picture_axes
 from tui.charts.raster import ASCII, BRAILLE, NO_COLOUR, Curve
@@ -94,13 +95,26 @@ def test_curves_that_meet_take_turns() -> None:
     assert all(drawn(found, colour) for colour in range(4))
 
 
-def test_the_line_of_tests_has_only_the_cells_of_its_own() -> None:
-    tests = structs.replace(curve([1, 1, 1, 3], TEST), band=False, signed=(3,))
-    found = make_frame([curve([1, 1, 1, 1], LINE), tests], STEPS, 60, 8)
-    assert found
-    is_shared = found.picture.count == 2
-    assert (found.picture.curve[is_shared] == LINE).sum() > 20
-    assert drawn(found, TEST), "where it is alone"
+def test_tests_and_the_mean_never_have_dots_in_the_ink_of_the_other() -> None:
+    def draw(*curves: Curve) -> raster.DotPicture:
+        columns = [raster.to_columns(each, axis.Axis(1, 4), 80, False) for each in curves]
+        return raster.draw_lines(columns, 0.0, 3.0, 8)
+
+    mean, test = curve([1, 1, 1, 1], LINE), curve([1.1, 1.1, 1.1, 3], TEST)
+    picture = draw(mean, test)
+    is_shared = picture.count == 2
+    for each in (mean, test):
+        in_its_ink = is_shared & (picture.curve == each.colour)
+        assert in_its_ink.sum() > 10, "it is seen where they meet"
+        assert (picture.dots[in_its_ink] == draw(each).dots[in_its_ink]).all()
+
+
+def test_a_single_test_is_seen_on_the_line_of_the_mean() -> None:
+    point = np.array([30.0])
+    values = np.array([1.0])
+    test = Curve("test", TEST, point, *3 * [values], band=False)
+    found = make_frame([curve([1.0] * 60, LINE), test], STEPS, 60, 8)
+    assert len(drawn(found, TEST)) == 1
 
 
 def test_a_rounding_error_is_no_peak() -> None:
@@ -167,16 +181,30 @@ def test_a_mark_beyond_the_axis_is_not_drawn() -> None:
     assert not found.mark_labels
 
 
-def test_a_sign_where_a_run_went_wrong_stands_on_its_curve() -> None:
+def test_a_sign_where_a_run_went_wrong_stands_on_its_curve_with_its_name() -> None:
     for height in (3, 8, 20):
         values = [1.0, 1.0, 1.0, *np.geomspace(3, 900, 30)]
-        options = structs.replace(STEPS, alarm=10.0, log_y=True)
+        options = structs.replace(STEPS, alarm=StepLabel(10.0, "diverged"), log_y=True)
         found = make_frame([curve(values)], options, 60, height)
         without = make_frame([curve(values)], structs.replace(options, alarm=None), 60, height)
         assert found
         assert without
         (cell,) = np.argwhere(found.picture.sign == ord("▲")).tolist()
         assert without.picture.dots[tuple(cell)], "the curve runs through its cell"
+        rows = [
+            "".join(found.picture.characters(row)) for row in range(found.picture.dots.shape[0])
+        ]
+        assert any("diverged" in row for row in rows)
+
+
+def test_a_sign_where_a_run_went_wrong_is_on_the_line_also_in_a_cell_with_tests() -> None:
+    tests = structs.replace(curve([1.0] * 30, TEST), band=False)
+    for step in range(8, 16):
+        options = structs.replace(STEPS, alarm=StepLabel(float(step), ""))
+        found = make_frame([curve([1.0] * 30, LINE), tests], options, 60, 8)
+        assert found
+        ((row, _),) = np.argwhere(found.picture.sign == ord("▲")).tolist()
+        assert row == min(drawn(found, TEST))[0]
 
 
 # Axes ---------------------------------------------------------------------------------------------

@@ -293,6 +293,8 @@ def test_a_loss_that_diverged_is_drawn_from_its_first_step_with_a_sign_where_it_
         ((_, column),) = np.argwhere(frame.picture.sign == ord("▲")).tolist()
         cells_per_step = frame.picture.dots.shape[1] / 61
         assert abs(column - 2 * cells_per_step) <= 1 + cells_per_step
+        assert drawn.options.alarm
+        assert drawn.options.alarm.text.startswith("diverged, step ")
     assert draw(with_losses([2.0] * 60), view=ChartView()).options.alarm is None
 
 
