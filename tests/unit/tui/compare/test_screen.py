@@ -39,9 +39,7 @@ assert run  # the fixture
 METHODS = ("ddp", "ring", "all_reduce", "gather_scatter")
 
 
-def history(
-    name: str, sync: str, times: float = 1.0, tests: int = 2, lr: float = 0.1
-) -> History:
+def history(name: str, sync: str, times: float = 1.0, tests: int = 2, lr: float = 0.1) -> History:
     """A run of 30 steps, each of a tenth of a second, or so many times that."""
     made = History(replace(plan(2), run=name, work=Job(sync=sync, lr=lr)))
     made.training()
