@@ -79,10 +79,18 @@ class Job:
         1, "number of global batches per optimiser step and synchronisation", low=1
     )
     lr: float = declare_setting(
-        0.1, "learning rate of SGD; with vgg11 the default is 0.01", low=0, shown=Shown.ALWAYS
+        0.1,
+        "learning rate of SGD; with vgg11 the default is 0.01",
+        low=0,
+        effect=Effect.OPTIMISER,
+        shown=Shown.ALWAYS,
     )
-    momentum: float = declare_setting(0.0, "momentum of SGD", low=0, shown=Shown.IN_REPORTS)
-    weight_decay: float = declare_setting(0.0, "weight decay of SGD", low=0, shown=Shown.IN_REPORTS)
+    momentum: float = declare_setting(
+        0.0, "momentum of SGD", low=0, effect=Effect.OPTIMISER, shown=Shown.IN_REPORTS
+    )
+    weight_decay: float = declare_setting(
+        0.0, "weight decay of SGD", low=0, effect=Effect.OPTIMISER, shown=Shown.IN_REPORTS
+    )
     seed: int = declare_setting(
         42,
         "random seed of the weights, the order of the samples and --limit",

@@ -15,7 +15,8 @@ class Effect(Enum):
 
     - whether the list of runs shows the value, and whether a run that resumes the other one says
       that it differs: if the effect is in `TRAINED`;
-    - whether the setting may explain that one run is faster: for COMPUTATION, METHOD;
+    - whether the setting may explain that one run is faster: for COMPUTATION, METHOD; the effects
+      of `SAME_STEP_WORK` never do;
     - whether a report lists it among the settings that differ: not for REPETITION, LOG, NOTHING;
     - whether a study takes an earlier run with another value: only for NOTHING.
     """
@@ -24,6 +25,8 @@ class Effect(Enum):
     """What a rank computes in a step."""
     METHOD = auto()
     """How the ranks synchronise."""
+    OPTIMISER = auto()
+    """How the optimiser moves the weights: in one pass over them, whatever the numbers are."""
     BATCH = auto()
     """How many samples a step has."""
     REPETITION = auto()
@@ -38,8 +41,25 @@ class Effect(Enum):
     """Nothing on which a result depends: where data lie, how lines look."""
 
 
-TRAINED = (Effect.COMPUTATION, Effect.METHOD, Effect.BATCH, Effect.REPETITION)
+TRAINED = (
+    Effect.COMPUTATION,
+    Effect.METHOD,
+    Effect.OPTIMISER,
+    Effect.BATCH,
+    Effect.REPETITION,
+)
 """What makes it another training, apart from how long."""
+SAME_STEP_WORK = (
+    Effect.OPTIMISER,
+    Effect.REPETITION,
+    Effect.LENGTH,
+    Effect.CHECKPOINTS,
+    Effect.LOG,
+    Effect.NOTHING,
+)
+"""What leaves the work of a step as it is: the forward and backward pass and the synchronisation
+are the same, and what is saved or compared now and then is not part of the mean step. Runs that
+differ only there, but not in their times by chance, have had other machines or another load."""
 
 
 class Shown(Enum):

@@ -12,7 +12,7 @@ from remote.metrics.conditions import join_conditions
 from remote.metrics.doubt import Doubt, Side, differing_work, find_doubt
 from remote.metrics.points import accuracy_by_time
 from remote.metrics.run import RunFigures
-from remote.metrics.settings import are_alike
+from remote.metrics.settings import are_alike, list_same_work_settings
 from remote.metrics.steps import Floats, StepTable
 from remote.plan.plan import Script
 from remote.statistics.comparison import Comparison, Finding
@@ -49,6 +49,9 @@ class ComparedRun:
     """The noise from run to run that the comparison allows for."""
     is_repetition: bool = False
     """All recorded settings are those of the first run but the seed."""
+    same_work_settings: tuple[str, ...] = ()
+    """All settings in which it differs from the first run, if a step of both is the same work; what
+    their times per step are apart is then of the machine. None for a repetition."""
     common_steps: int = 0
     """The number of steps that both made."""
     loss_difference: float = math.nan
@@ -98,6 +101,9 @@ def _compare_with_first(
         batch_size = run.job.batch_size
         first_batch_size = first_run.job.batch_size
     compared_run = replace(compared_run, is_per_sample=batch_size != first_batch_size)
+    if not compared_run.is_repetition:
+        same_work_settings = list_same_work_settings(run, first_run)
+        compared_run = replace(compared_run, same_work_settings=same_work_settings)
     # A run that ended before its second step has no times.
     if not (times.size and first_times.size):
         return compared_run

@@ -10,6 +10,8 @@ from typing import Any
 from remote.format import UNKNOWN
 from remote.metrics.run import RunFigures
 from training import options
+from training.job import names_by_effect
+from training.setting import SAME_STEP_WORK
 
 HOST_FACTS = {
     "machines": "hostname",
@@ -60,6 +62,14 @@ def differing(runs: Sequence[RunFigures]) -> dict[str, tuple[str, ...]]:
 def are_alike(run: RunFigures, other: RunFigures) -> bool:
     """Return True if all settings that are recorded of two runs are equal, but for the seed."""
     return set(differing([run, other])) <= {"seed"}
+
+
+def list_same_work_settings(run: RunFigures, other: RunFigures) -> tuple[str, ...]:
+    """Return all settings in which two runs differ; none if one of them changes what a step does or
+    where."""
+    differing_names = tuple(differing([run, other]))
+    same_work_names = {name.replace("_", "-") for name in names_by_effect(*SAME_STEP_WORK)}
+    return differing_names if same_work_names.issuperset(differing_names) else ()
 
 
 def _job_settings(run: RunFigures) -> dict[str, str]:

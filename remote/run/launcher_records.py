@@ -96,7 +96,7 @@ def _note_silent_death(run: RunState, when: float) -> None:
     restarts = run.progress.restarts
     attempt_start = run.started + restarts[-1].seconds if restarts else 0.0
     if first_error(list(run.log.lines), cause, attempt_start) is None:
-        run.note("", cause.culprit_text, when)
+        run.log.note(when, "", cause.culprit_text, is_cause=True)
 
 
 def _end_of_run(run: RunState) -> float:

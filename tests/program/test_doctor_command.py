@@ -419,7 +419,8 @@ async def test_passed_checks_are_one_line_until_a_key_lists_those_without_a_colu
         async with stage.app.run_test(size=size) as pilot:
             await opened(stage, pilot, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
             drawn = await stage.drawn(pilot, "checks passed")
-            assert f"✓ {2 * len(doctor.CHECKS) - 1} of {2 * len(doctor.CHECKS)} checks" in drawn
+            passed = f"{2 * len(doctor.CHECKS) - 1} of {2 * len(doctor.CHECKS)} checks passed"
+            assert f"▲ node2 cores   {passed}" in drawn
             assert not re.search(r"(?m)^ +disk +fine$", drawn)
             await pilot.press("v")
             listed = await stage.drawn(pilot, "v folds them")

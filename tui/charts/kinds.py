@@ -97,7 +97,7 @@ KINDS = (
         ("blocked",),
         each=True,
     ),
-    ChartKind("seconds", "step time by rank", "how long each rank's iterations take", ("seconds",)),
+    ChartKind("seconds", "time per step", "how long the iterations of ranks take", ("seconds",)),
     ChartKind(
         "ready", "busy", "seconds until a rank's own gradients are ready", ("ready",), each=True
     ),

@@ -15,7 +15,7 @@ from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing
 from remote.sanitise import plain
 from tui.compare.comparison_text import CAPTIONS, metrics_table
-from tui.compare.facts import TIME_PER_STEP, Difference, Effect, FactRow, list_facts
+from tui.compare.facts import TEST_ACCURACY, TIME_PER_STEP, Difference, Effect, FactRow, list_facts
 from tui.compare.headline import shorten_name
 from tui.kit import palette
 from tui.kit.inks import MUTED, Inks
@@ -34,6 +34,9 @@ SHORTEST_BAR = 8
 """Without room for as much, there are no bars."""
 BAR_GAP = 1
 """Cells between a value and its bar."""
+ALIKE = 0.95
+"""Values of which the least is at least so much of the largest are as good as equal: bars would
+show nothing."""
 MAX_LINES = 4
 """Lines of a cell that its column is too narrow for."""
 GOOD = "$text-success"
@@ -128,7 +131,7 @@ def _list_rows(
     for name, values in common_settings.items():
         yield _plain_row(name, values)
     yield TableRow("outcome", tuple(_outcome_cell(run.run) for run in compared))
-    for fact in list_facts(compared):
+    for fact in _sort_facts(list(list_facts(compared))):
         cells = tuple(_list_value_cells(fact, inks))
         if is_pair:
             yield TableRow(
@@ -150,14 +153,38 @@ def _plain_row(label: str, values: Sequence[str]) -> TableRow:
     return TableRow(label, tuple(StyledCell(plain(value)) for value in values))
 
 
+def _sort_facts(facts: Sequence[FactRow]) -> list[FactRow]:
+    """Return the facts in which the runs differ, then those that are alike. The accuracy, which
+    says what a run is worth, stays in its place, and the bounds of a value stay below it."""
+    differing_facts = list[FactRow]()
+    alike_facts = list[FactRow]()
+    group = differing_facts
+    for fact in facts:
+        if fact.label == TEST_ACCURACY:
+            group = differing_facts
+        elif fact.numbers:
+            group = alike_facts if _is_alike(fact) else differing_facts
+        group.append(fact)
+    return differing_facts + alike_facts
+
+
+def _is_alike(fact: FactRow) -> bool:
+    """Return True if all values are known and nearly equal, and none is known to be better."""
+    effects = {difference.effect for difference in fact.differences if difference}
+    if not effects.isdisjoint((Effect.BETTER, Effect.WORSE)):
+        return False
+    return all(map(math.isfinite, fact.numbers)) and min(fact.numbers) >= ALIKE * max(fact.numbers)
+
+
 def _list_value_cells(fact: FactRow, inks: Inks) -> Iterator[StyledCell]:
-    """Yield the values of a fact, each with a bar. The bars of a row begin at 0, and that of its
-    largest value is the longest one."""
+    """Yield the values of a fact, each with a bar unless they are alike. The bars of a row begin at
+    0, and that of its largest value is the longest one."""
     known_numbers = [number for number in fact.numbers if math.isfinite(number)]
     largest = max(known_numbers, default=0.0)
+    has_bars = bool(fact.numbers) and largest > 0 and not _is_alike(fact)
     for place, value in enumerate(fact.values):
         share = math.nan
-        if fact.numbers and largest > 0 and math.isfinite(fact.numbers[place]):
+        if has_bars and math.isfinite(fact.numbers[place]):
             share = max(0.0, fact.numbers[place] / largest)
         yield StyledCell(value, bar_share=share, bar_ink=inks.by_number(place))
 
@@ -175,7 +202,9 @@ def _difference_cell(difference: Difference | None, *, says_doubt: bool = False)
     sign_name, style = EFFECT_LOOKS[difference.effect]
     sign = palette.sign(sign_name) if sign_name else " "
     text = f"{sign} {difference.text}"
-    if says_doubt and difference.effect is Effect.UNCERTAIN:
+    if says_doubt and difference.reason:
+        text += f": {difference.reason}"
+    elif says_doubt and difference.effect is Effect.UNCERTAIN:
         text += ", not certain"
     return StyledCell(text, style)
 

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from remote.format import UNKNOWN, duration, fixed, percent, rate, size, step_time
+from remote.format import UNKNOWN, duration, fixed, listed, percent, rate, size, step_time
 from remote.metrics.compare import ComparedRun
 from remote.metrics.run import EvaluationFigures
 from remote.statistics.comparison import Finding
@@ -24,6 +24,7 @@ MANY_TIMES = 3
 """From so many times on, a change is a number of times, and not a percentage."""
 MOST_TIMES = 9999
 """More times than a number of a table has room for, and than anybody needs to know."""
+TEST_ACCURACY = "test accuracy"
 TIME_PER_STEP = "time per step"
 SAMPLES_PER_SECOND = "samples/s"
 
@@ -66,6 +67,8 @@ class Difference(NamedTuple):
 
     text: str
     effect: Effect
+    reason: str = ""
+    """Why it says nothing of the run."""
 
 
 def _format_training_time(seconds_of_steps: float) -> str:
@@ -88,7 +91,7 @@ class ComparedFact(NamedTuple):
 
 FACTS = (
     ComparedFact(
-        "test accuracy",
+        TEST_ACCURACY,
         "test_accuracy",
         partial(percent, decimals=1),
         HEIGHT,
@@ -218,6 +221,10 @@ def _differ_in_speed(
     if run.is_per_sample and fact.label == TIME_PER_STEP:
         return Difference(text, Effect.PLAIN)
     effect = Effect.UNCERTAIN if abs(change) >= LEAST_CHANGE else Effect.PLAIN
+    if run.same_work_settings and effect is Effect.UNCERTAIN:
+        if fact.label != TIME_PER_STEP:
+            return Difference(text, Effect.PLAIN)
+        return Difference(text, effect, explain_same_work(run.same_work_settings))
     if run.against.finding is not Finding.NOT_SHOWN and not run.doubt:
         is_faster = run.against.finding is Finding.FASTER
         effect = Effect.BETTER if is_faster else Effect.WORSE
@@ -225,6 +232,12 @@ def _differ_in_speed(
         if effect is not _judge(fact.better, change):
             effect = Effect.PLAIN
     return Difference(text, effect)
+
+
+def explain_same_work(settings: Sequence[str]) -> str:
+    """Say that settings in which two runs differ cannot make the steps of one of them faster."""
+    verb = "does" if len(settings) == 1 else "do"
+    return f"{listed(list(settings))} {verb} not change the work of a step"
 
 
 def _differ_in_accuracy(

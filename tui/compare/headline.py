@@ -13,7 +13,7 @@ from remote.metrics.run import EvaluationFigures, RunFigures
 from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import Verdict
 from remote.statistics.comparison import Finding
-from tui.compare.facts import is_accuracy_different, read_last_test, read_results
+from tui.compare.facts import explain_same_work, is_accuracy_different, read_last_test, read_results
 from tui.compare.verdict_text import format_bounds, format_ratio
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.widgets.verdict_strip import Severity
@@ -115,9 +115,12 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
     clauses = [f"Take {titles[best]}: {claims}", *(tie.clause for tie in ties)]
     title = "; ".join(filter(None, clauses))
     severity = Severity.NEUTRAL
-    if warnings or _is_overfitted(compared[best].run):
+    is_flawed = _is_overfitted(compared[best].run)
+    # That the run to take overfitted has a line of its own: praise is neither amber nor green then.
+    num_other_warnings = len(warnings) - is_flawed
+    if num_other_warnings:
         severity = Severity.WARN
-    elif not counter_reasons and any(reason.is_shown for reason in reasons):
+    elif not is_flawed and not counter_reasons and any(reason.is_shown for reason in reasons):
         severity = Severity.GOOD
     is_likely = not any(reason.is_certain for reason in reasons)
     return Headline(severity, title, warnings, notes, basis, best, is_likely)
@@ -201,7 +204,7 @@ def _list_remarks(
             better_letters = _list_better_tests(compared, place)
             if not better_letters and len(compared) == 2:
                 text += f"; still no worse than {RUN_LETTERS[1 - place]}'s"
-            is_harmless = place != best or not better_letters
+            is_harmless = place != best
             (notes if is_harmless else warnings).append(text)
         if run.run.cause:
             warnings.append(f"{letter} failed: {run.run.cause}")
@@ -287,6 +290,11 @@ def _compare_two(compared: Sequence[ComparedRun], titles: Sequence[str]) -> Adva
     if not math.isfinite(other.against.ratio.low):
         return Tie(f"{both} made too few steps to compare their times", "")
     unit = _unit(other)
+    is_shown = other.against.finding is not Finding.NOT_SHOWN
+    if other.same_work_settings and is_shown:
+        reason = explain_same_work(other.same_work_settings)
+        change = f"{format_ratio(_ratio(other))} per {unit} is of the machine"
+        return Tie(f"Take either: {title} against {first_title}, {change}: {reason}", "")
     if _is_found(other):
         ratio = _ratio(other)
         winner = 1 if ratio < 1 else 0
@@ -322,7 +330,7 @@ def _describe_times(compared: Sequence[ComparedRun], winner: int) -> str:
 def _is_found(run: ComparedRun) -> bool:
     """Return True if it is certain that a run is faster or slower than the first one."""
     is_shown = run.against is not None and run.against.finding is not Finding.NOT_SHOWN
-    return is_shown and not run.doubt
+    return is_shown and not run.doubt and not run.same_work_settings
 
 
 def _ratio(run: ComparedRun) -> float:
@@ -371,10 +379,21 @@ def _compare_goal(compared: Sequence[ComparedRun], places: Sequence[int]) -> Adv
     goal = percent(compared[first].goal)
     first_text = duration(times[first])
     second_text = duration(times[second])
-    is_sooner = times[second] > SOONER * times[first] and first_text != second_text
+    least_ratio = SOONER * _measure_machine_gain(compared, first)
+    is_sooner = times[second] > least_ratio * times[first] and first_text != second_text
     if not is_sooner:
         return Tie(f"both reach {goal} in {first_text}", "") if len(times) == 2 else None
     # Tests of one run each: the next one may come to the accuracy an epoch sooner or later.
     order = "sooner" if len(times) == 2 else f"the first of {len(times)}"
     text = f"{order} at {goal} accuracy ({first_text}, {RUN_LETTERS[second]} {second_text})"
     return Advantage(first, text, is_shown=False)
+
+
+def _measure_machine_gain(compared: Sequence[ComparedRun], winner: int) -> float:
+    """Return how many times as fast as the other run the winner of two was because of its machine
+    alone; at least 1."""
+    other = compared[1]
+    if len(compared) > 2 or other.against is None or not other.same_work_settings:
+        return 1.0
+    ratio = _ratio(other)
+    return max(1.0, ratio if winner == 0 else 1 / ratio)

@@ -15,7 +15,7 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from remote.format import listed, percent
+from remote.format import percent
 from remote.metrics.compare import ComparedRun, compare_runs
 from remote.metrics.run import read_figures
 from remote.plan.plan import PlanError
@@ -69,6 +69,10 @@ class CompareScreen(Screen[None]):
     """Two to eight recorded runs, compared with the first one. It reads them itself."""
 
     CSS = """
+    CompareScreen #title {
+        height: 1; padding: 0 1; background: $panel; text-style: bold; text-wrap: nowrap;
+        text-overflow: ellipsis;
+    }
     CompareScreen .chart, CompareScreen #facts {
         border-top: solid $ink-rule; border-title-color: $text-muted;
     }
@@ -96,6 +100,7 @@ class CompareScreen(Screen[None]):
         self._log_y: bool | None = None
 
     def compose(self) -> ComposeResult:
+        yield Static(self._title(), id="title", markup=False)
         yield VerdictStrip()
         with Horizontal(id="charts"):
             for name in ("first", "second"):
@@ -106,7 +111,7 @@ class CompareScreen(Screen[None]):
         yield KeyFooter()
 
     def on_mount(self) -> None:
-        self.query_one(VerdictStrip).show(Severity.NEUTRAL, self._title(), ["reading the runs"])
+        self.query_one(VerdictStrip).show(Severity.NEUTRAL, "reading the runs")
         self.query_one("#facts").focus()
         self._draw()
         # The colours of runs are not in the style sheet: those for a dark ground are others.
@@ -239,7 +244,7 @@ class CompareScreen(Screen[None]):
     def _title(self) -> str:
         """Name what is compared."""
         lettered_names = map(" ".join, zip(RUN_LETTERS, self._names, strict=False))
-        return f"compare {listed(list(lettered_names), len(self._names))}"
+        return f"compare: {', '.join(lettered_names)}"
 
     def _chart_title(self, measure: CompareMeasure, is_log: bool) -> str:
         along = "wall time" if self._by_time else "step"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from remote.format import count, number
 from remote.metrics.compare import ComparedRun, RunNoise
 from remote.statistics.comparison import Finding
-from tui.compare.facts import LENGTH, format_change, format_change_bounds
+from tui.compare.facts import LENGTH, explain_same_work, format_change, format_change_bounds
 from tui.kit.palette import RUN_LETTERS
 
 MIN_FREEDOM = 4
@@ -42,6 +42,8 @@ def _time_verdict(compared: ComparedRun) -> str:
         return f"{same}: runs on these hosts differ by as much"
     if compared.doubt:
         return "no verdict on the time per step: it is in doubt"
+    if compared.same_work_settings:
+        return f"no verdict: {explain_same_work(compared.same_work_settings)} ({change})"
     if not math.isfinite(ratio.low):
         return f"no verdict on the time per step: too few steps ({change})"
     basis = _noise(compared.noise)
@@ -54,7 +56,8 @@ def _time_verdict(compared: ComparedRun) -> str:
 def format_bounds(compared: ComparedRun) -> str:
     """Return the statistics on which the verdict on a time rests; "" where there is none."""
     against = compared.against
-    has_verdict = against and not (compared.is_repetition or compared.doubt)
+    is_of_machine = bool(compared.same_work_settings)
+    has_verdict = against and not (compared.is_repetition or compared.doubt or is_of_machine)
     if against is None or not has_verdict or not math.isfinite(against.ratio.low):
         return ""
     ratio = against.ratio

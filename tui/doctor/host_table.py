@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 
-from remote.doctor.doctor import CHECKS, OK
+from remote.doctor.doctor import CHECKS, OK, WARNING
 from remote.doctor.step_estimate import ExclusionEstimate, StepEstimate
 from remote.format import count, listed
 from remote.run.run_state import RunState
@@ -139,7 +139,7 @@ def make_estimate(
         bar = palette.sign("full") * max(1, round(step.compute_factor / longest * bar_width))
         cells = [
             ("", f"  {label}".ljust(label_width)),
-            (BAR, bar.ljust(bar_width + GAP_WIDTH)),
+            (WARNING if step is with_all else BAR, bar.ljust(bar_width + GAP_WIDTH)),
             ("", factor_text.ljust(factor_width)),
         ]
         lines.append([*cells, *note])
@@ -179,8 +179,15 @@ def make_passed_summary(state: RunState, key: str, *, is_folded: bool) -> list[C
     if not checks.have_ended(state):
         text = f"{count(passed, 'check')} passed so far"
     hint = f"   {key} lists them" if is_folded else f"   {key} folds them"
-    sign = palette.sign(SIGNS[OK]).ljust(GAP_WIDTH)
-    return [(OK, sign), ("", text), (DIM, hint)]
+    problems = checks.list_problems(state)
+    if not problems:
+        sign = palette.sign(SIGNS[OK]).ljust(GAP_WIDTH)
+        return [(OK, sign), ("", text), (DIM, hint)]
+    worst = problems[0]
+    sign = palette.sign(SIGNS[worst.outcome]).ljust(GAP_WIDTH)
+    subject = f"{checks.name_hosts(state, worst).replace(': ', ' ')}{worst.check}"
+    more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+    return [(worst.outcome, f"{sign}{subject}{more}"), (DIM, f"   {text}{hint}")]
 
 
 def make_passed_rows(state: RunState, columns: Container[str], width: int) -> Iterator[list[Cell]]:

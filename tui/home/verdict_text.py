@@ -98,6 +98,9 @@ def describe_needs(
     is_first = bool(others) and chosen is needy[0]
     title = f"{'Look first at ' if is_first else ''}{chosen.short_title}: {verdict.finding}"
     if max_others == 1:
+        # What a cause has behind its first clause, such as what became of other ranks, can wait.
+        if len(title) > width - SIGN_WIDTH:
+            title = title.partition("; ")[0]
         title = _cut(Content(plain(title)), width - SIGN_WIDTH).plain
     reasons: list[Reason] = list(verdict.reasons)
     order_text = "then at" if is_first else "also"

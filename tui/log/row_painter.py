@@ -20,7 +20,7 @@ from tui.log.row_text import selected_span
 from tui.log.rows import LogRows
 
 MAX_CACHED_ROWS = 1_000
-STREAM_STYLES = {"note": "log--note", "stderr": "log--error"}
+STREAM_STYLES = {"note": "log--note", "cause": "log--cause", "stderr": "log--error"}
 
 
 class RowPainter:

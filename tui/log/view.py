@@ -26,6 +26,7 @@ from tui.log.rows import LogFilter, LogRows, RecentLines
 MIN_COLUMNS_FOR_TIMES = 60
 STYLES = {
     "log--note": "color: $text-muted; text-style: italic;",
+    "log--cause": "color: $text-error; text-style: bold;",
     "log--error": "color: $text-warning;",
     "log--margin": "color: $text-muted;",
     "log--found": "text-style: reverse;",

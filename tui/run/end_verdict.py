@@ -163,13 +163,12 @@ def _list_result_reasons(
     # How fast a run came to a useless model matters to nobody.
     is_useless = any(flaw.kind is not FlawKind.SLOW for flaw in flaws)
     if not is_useless and run.means.seconds > 0:
-        bound_lines = describe_bound(run, is_brief=is_brief)
         if is_brief:
             # The header has the time of a step, the title that of the run.
-            yield "; ".join([*_describe_training(run), *bound_lines])
+            yield from _describe_times_briefly(run)
         else:
             yield _describe_speed(run)
-            yield from bound_lines
+            yield from describe_bound(run)
     if run.verdict is Verdict.FINISHED and previous:
         # The means of two runs do not say what is certain: a comparison does.
         yield from (Content.styled(line, MUTED) for line in describe_change(run, previous))
@@ -201,19 +200,35 @@ def _describe_speed(run: RunState) -> str:
     epoch_means = [fmean(rank.epoch_seconds) for rank in run.ranks if rank.epoch_seconds]
     if epoch_means:
         parts.append(f"{fixed(fmean(epoch_means), 2)} s/epoch")
-    time_texts = list(_describe_training(run))
-    # Rounded first, so that both add up to what the title says.
-    other_seconds = round(run.elapsed) - round(run.training_seconds)
-    # After a restart, the steps that are lost are neither.
-    if time_texts and other_seconds > 0 and not run.progress.restarts:
-        what = "start and tests" if run.progress.evaluations else "start and end"
-        time_texts.append(f"{duration(other_seconds)} of {what}{_describe_start(run)}")
+    time_texts = [f"{duration(run.training_seconds)} of training"] if run.training_seconds else []
+    other_times = _other_times(run)
+    if other_times:
+        seconds, what = other_times
+        time_texts.append(f"{duration(seconds)} of {what}{_describe_start(run)}")
     return "; ".join(", ".join(texts) for texts in (parts, time_texts) if texts)
 
 
-def _describe_training(run: RunState) -> Iterator[str]:
-    if run.training_seconds:
-        yield f"{duration(run.training_seconds)} of training"
+def _describe_times_briefly(run: RunState) -> Iterator[str]:
+    """Yield a line with what the seconds of the title went into: "15 s training (63% sync: a larger
+    batch waits less), 11 s start and tests"."""
+    bound_lines = describe_bound(run, is_brief=True)
+    if not run.training_seconds:
+        yield from (f"each step: {line}" for line in bound_lines)
+        return
+    bound_text = f" ({bound_lines[0]})" if bound_lines else ""
+    other_times = _other_times(run)
+    other_text = f", {duration(other_times[0])} {other_times[1]}" if other_times else ""
+    yield f"{duration(run.training_seconds)} training{bound_text}{other_text}"
+
+
+def _other_times(run: RunState) -> tuple[int, str] | None:
+    """Return the seconds of a run that are no training, and what they were for, if it is known."""
+    # Rounded first, so that both add up to what the title says.
+    seconds = round(run.elapsed) - round(run.training_seconds)
+    # After a restart, the steps that are lost are neither.
+    if not run.training_seconds or seconds <= 0 or run.progress.restarts:
+        return None
+    return seconds, "start and tests" if run.progress.evaluations else "start and end"
 
 
 def _describe_start(run: RunState) -> str:

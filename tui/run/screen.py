@@ -159,8 +159,9 @@ class RunScreen(ChartActions):
             self._start.show_run(run)
             self._warn(self._verdict.show(run, self._verdict_keys(), self._body.notes))
             verdict = self._verdict.verdict
+            has_finding = bool(verdict.title) and not verdict.is_past
             self._header.show(
-                run, self._called, replay_note, verdict.severity, has_finding=bool(verdict.title)
+                run, self._called, replay_note, verdict.severity, has_finding=has_finding
             )
             # A hidden panel costs nothing: it is drawn once it is seen.
             for panel in self._body.panels:

@@ -102,6 +102,8 @@ class LevelReader:
     def read(self, line: LogLine) -> Level:
         """Return the level of the next line."""
         # Remarks are our own words, in which other words tell an error.
+        if line.stream == "cause":
+            return Level.ERROR
         if line.stream == "note":
             return Level.ERROR if _GRAVE.search(line.text) else Level.WARNING
         if line.routine:

@@ -73,12 +73,15 @@ class RunLog:
         self._append([LogLine(self.count, when, "", -1, "epoch", line)])
         self.count += 1
 
-    def note(self, when: float, host: str, text: str, *, is_minor: bool = False) -> None:
+    def note(
+        self, when: float, host: str, text: str, *, is_minor: bool = False, is_cause: bool = False
+    ) -> None:
         """Add a remark about a host, or ("") the run; it is routine if it `is_minor`: a strip or
-        a table tells it as well."""
+        a table tells it as well. It `is_cause` if the run has failed of it."""
+        stream = "cause" if is_cause else "note"
         shown_lines = shortened(strip_host_name(text, host), self._limits.shown)
         note_lines = [
-            LogLine(number, when, host, -1, "note", line, is_minor)
+            LogLine(number, when, host, -1, stream, line, is_minor)
             for number, line in enumerate(shown_lines, self.count)
         ]
         self.count += len(note_lines)

@@ -144,7 +144,8 @@ class LogLine(NamedTuple):
     rank: int
     """-1 for hosts and the session."""
     stream: str
-    """`stdout`, `stderr`, `note` for remarks of rankboard, or `epoch` for its line of an epoch."""
+    """`stdout`, `stderr`, `note` for remarks of rankboard, `cause` for that on why a run failed, or
+    `epoch` for its line of an epoch."""
     text: str
     routine: bool = False
     """See `remote.run.output.log_levels.is_routine`."""

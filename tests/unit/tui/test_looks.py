@@ -45,7 +45,8 @@ WORDS: dict[str, tuple[str, ...]] = {
     "failed": ("failed", "node2, rank 1: killed by SIGKILL", "last output of the agent"),
     "finished": (
         "finished in 1:41: test accuracy 94.7%",
-        "75% of each step is compute",
+        "75%",
+        "compute",
         "▶ n new run",
     ),
     "restarted": ("attempt 2 of 3", "restart 1 of 2"),

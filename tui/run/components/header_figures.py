@@ -7,7 +7,6 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from remote.format import UNKNOWN, loss, percent, rate, short_size, step_time
-from remote.run.findings.advise_success import MUCH_SYNC
 from remote.run.findings.link_use import find_link_use
 from remote.run.findings.rates import live_means
 from remote.run.findings.training_loss import (
@@ -53,7 +52,7 @@ def header_figures(run: RunState) -> list[HeaderFigure]:
         _best_figure(run, tests),
         HeaderFigure(speed_label, _known(speed, rate), 6),
         HeaderFigure("step", _known(pace.seconds, step_time), 6),
-        _sync_figure(run, pace),
+        HeaderFigure("sync", _known(pace.share(pace.sync), percent), 4),
         _network_figure(run, pace),
         HeaderFigure("checkpoint", _known(_saved_step(run), "{:.0f}".format), 6),
     ]
@@ -78,15 +77,6 @@ def _best_figure(run: RunState, tests: list[float]) -> HeaderFigure:
     if run.plan.job and find_divergence_step(run) is not None:
         return HeaderFigure("lr", f"{run.plan.job.lr:g}", 5)
     return HeaderFigure("best acc", percent(max(tests), 1) if tests else UNKNOWN, 5)
-
-
-def _sync_figure(run: RunState, pace: Means) -> HeaderFigure:
-    """Return the share of sync in a step; of a large one, the label says what helps, unless one
-    rank holds up the others."""
-    share = pace.share(pace.sync)
-    helps = share >= MUCH_SYNC and not run.stragglers.slow and len(run.ranks) > 1
-    long_label = "sync (a larger batch waits less)" if helps else ""
-    return HeaderFigure("sync", _known(share, percent), 4, long_label)
 
 
 def _speed(run: RunState, samples_per_second: float) -> tuple[str, float]:

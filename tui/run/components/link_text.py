@@ -19,14 +19,17 @@ def describe_link_use(link_use: LinkUse) -> str:
 
 def describe_bound(run: RunState, *, is_brief: bool = False) -> list[str]:
     """Return a line with the phase that takes most of a step, of a run whose phases are known, and
-    what helps if that is sync; with the use of the network then, unless it `is_brief`."""
+    what helps if that is sync; with the use of the network then.
+
+    If it `is_brief`, return "63% sync: a larger batch waits less", to stand beside the training.
+    """
     means = run.means
     shares = {phase: means.share(getattr(means, phase)) for phase in PHASES}
     longest = max(PHASES, key=lambda phase: shares[phase] if shares[phase] > 0 else 0.0)
     # A script may tell `data` alone, which splits nothing.
     if not (shares["compute"] > 0 or shares["sync"] > 0):
         return []
-    line = f"{percent(shares[longest])} of each step is {longest}"
+    line = f"{percent(shares[longest])} {'' if is_brief else 'of each step is '}{longest}"
     if shares["sync"] >= MUCH_SYNC:
         line += f": {_advise_fewer_syncs(run)}"
     link_use = find_link_use(run)

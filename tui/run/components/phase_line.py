@@ -7,15 +7,18 @@ import math
 from textual.content import Content
 from textual.widgets import Static
 
-from remote.format import step_time
+from remote.format import percent, step_time
 from remote.run.findings.rates import step_means
 from remote.run.run_state import RunState
+from remote.run.series.step_times import Means
 from tui.kit import palette
 from tui.run.components.header_lines import DIM
 from tui.run.components.rank_cells import PHASES
 
 INKS = {"data": "$ink-data", "compute": "$ink-compute", "sync": "$ink-sync"}
 """The ink of each phase."""
+MIN_BARS = 10
+"""Columns of all bars together below which shares are left out."""
 
 
 class PhaseLine(Static):
@@ -35,7 +38,7 @@ class PhaseLine(Static):
 
     def show(self, run: RunState) -> None:
         """Copy what is drawn from the run."""
-        line = phase_line(phase_seconds(run), self.content_size.width)
+        line = phase_line(step_means(run), self.content_size.width)
         if not line.is_same(self._shown):
             self._shown = line
             self.update(line, layout=False)
@@ -47,26 +50,28 @@ def phase_legend() -> Content:
     return Content("  ").join(names)
 
 
-def phase_seconds(run: RunState) -> dict[str, float]:
-    """Return the seconds of each phase in a step, the mean of all ranks that make steps."""
-    means = step_means(run)
-    return {phase: getattr(means, phase) for phase in PHASES}
-
-
-def phase_line(seconds: dict[str, float], width: int) -> Content:
-    """Return the line in so many columns: bars get what the texts leave."""
+def phase_line(means: Means, width: int) -> Content:
+    """Return the line in so many columns: bars get what the texts leave. Shares are left out where
+    they would take the room of the bars, that of sync last."""
+    seconds = {phase: getattr(means, phase) for phase in PHASES}
     known = {phase: value for phase, value in seconds.items() if math.isfinite(value)}
-    total = sum(known.values())
-    if not total > 0:
+    if not sum(known.values()) > 0 or not means.seconds > 0:
         return Content()
-    head = f"step {step_time(total)}"
-    texts = {phase: f"{phase} {step_time(value)}" for phase, value in known.items()}
-    # A gap before each text, and a blank between it and its bar.
-    room = width - len(head) - sum(len(text) + 3 for text in texts.values())
+    head = f"step {step_time(means.seconds)}"
+    texts: dict[str, str] = {}
+    room = 0
+    for phases_with_share in (PHASES, ("sync",), ()):
+        texts = {phase: f"{phase} {step_time(value)}" for phase, value in known.items()}
+        for phase in known.keys() & phases_with_share:
+            texts[phase] += f" {percent(means.share(known[phase]))}"
+        # A gap before each text, and a blank between it and its bar.
+        room = width - len(head) - sum(len(text) + 3 for text in texts.values())
+        if room >= MIN_BARS:
+            break
     parts: list[str | tuple[str, str]] = [(head, "bold")]
     for phase, text in texts.items():
         # A phase that takes time is seen, however short it is.
-        length = max(round(room * known[phase] / total), 1 if known[phase] else 0)
+        length = max(round(room * means.share(known[phase])), 1 if known[phase] else 0)
         bar = palette.sign(phase) * max(0, length) if room > 0 else ""
         parts += ["  ", (text, DIM), " ", (bar, INKS[phase])]
     return Content.assemble(*parts).truncate(width)

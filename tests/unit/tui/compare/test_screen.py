@@ -39,9 +39,9 @@ assert run  # the fixture
 METHODS = ("ddp", "ring", "all_reduce", "gather_scatter")
 
 
-def history(name: str, sync: str, times: float = 1.0, tests: int = 2) -> History:
+def history(name: str, sync: str, times: float = 1.0, tests: int = 2, lr: float = 0.1) -> History:
     """A run of 30 steps, each of a tenth of a second, or so many times that."""
-    made = History(replace(plan(2), run=name, work=Job(sync=sync)))
+    made = History(replace(plan(2), run=name, work=Job(sync=sync, lr=lr)))
     made.training()
     for step in range(1, 31):
         made.now += 0.1 * times - 0.02  # which its records take
@@ -106,7 +106,10 @@ async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[P
         first, second = (len(bar) for bar in re.findall("━+", slower))
         assert second == pytest.approx(1.5 * first, abs=1), "a bar for each run, on one scale"
         (alike,) = (line for line in found.splitlines() if "sync share  " in line)
-        assert len(set(re.findall("━+", alike))) == 1
+        assert "━" not in alike, "bars of one length show nothing"
+        rows = [line.split("  ")[0].strip() for line in found.splitlines()]
+        assert rows.index("time per step") < rows.index("test loss"), "what differs is first"
+        assert found.startswith(" compare: A 20261123-0, B 20261123-1")
         columns = [line.index("━") for line in found.splitlines() if " ━" in line]
         assert len(set(columns)) == 1, "all bars of a run begin at one place"
 
@@ -154,9 +157,9 @@ async def test_a_more_accurate_run_is_to_be_taken_though_it_is_slower(tmp_path: 
         await until(pilot, lambda: "ring" in app.clipboard)
 
 
-@pytest.mark.parametrize(("last_loss", "is_spoiled"), [(0.35, False), (0.45, True)])
-async def test_an_overfitted_run_is_a_warning_only_if_it_won_and_ends_worse(
-    tmp_path: Path, last_loss: float, is_spoiled: bool
+@pytest.mark.parametrize(("last_loss", "ends_worse"), [(0.35, False), (0.45, True)])
+async def test_that_the_run_to_take_overfitted_is_a_warning_below_neutral_praise(
+    tmp_path: Path, last_loss: float, ends_worse: bool
 ) -> None:
     folders = []
     for name, sync, times, losses in (
@@ -170,9 +173,24 @@ async def test_an_overfitted_run_is_a_warning_only_if_it_won_and_ends_worse(
     app = CompareApp(folders)
     async with app.run_test(size=(120, 40)) as pilot:
         (line,) = await lines_with(pilot, "overfitted: its test loss rose from 0.2 (epoch 1) to")
-        assert line.startswith("▌ ▲ A" if is_spoiled else "▌ A")
-        assert ("still no worse than B's" in line) == (not is_spoiled)
-        assert screen_text(app).startswith("▌ ▲ Take A"), "no green of a run that overfitted"
+        assert line.startswith("▌ ▲ A")
+        assert ("still no worse than B's" in line) == (not ends_worse)
+        (praise,) = await lines_with(pilot, "Take A")
+        assert praise.startswith("▌ Take A"), "neither green nor amber"
+
+
+async def test_a_run_that_is_faster_by_its_machine_alone_is_not_the_one_to_take(
+    tmp_path: Path,
+) -> None:
+    folders = [
+        recorded(tmp_path, history(name, "ddp", times, lr=lr).ended())
+        for name, lr, times in (("a", 0.1, 1.5), ("b", 0.3, 1.0))
+    ]
+    app = CompareApp(folders)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shown(pilot, "Take either: B b against A a, \N{MINUS SIGN}33.3% per step")
+        (times_row,) = await lines_with(pilot, "≈ 33.3% shorter: lr")
+        assert times_row.lstrip().startswith("time per step")
 
 
 async def test_a_key_switches_steps_and_time_and_another_one_the_figure(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remote.events import HostLost, SessionClosed
+from remote.run.findings.rates import step_means
 from remote.run.state.phases import RunPhase
 from tests.kit.histories import History, plan, said, stepped
 from tests.kit.scripts import line, script, seen, started
@@ -16,7 +17,7 @@ from tui.charts.make_drawing import make_drawing
 from tui.run.components.header import script_notes
 from tui.run.components.header_figures import HeaderFigure, header_figures
 from tui.run.components.header_lines import figure_lines, phase_text
-from tui.run.components.phase_line import phase_line, phase_seconds
+from tui.run.components.phase_line import phase_line
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,7 @@ def test_a_step_takes_the_same_time_in_the_header_the_phases_and_the_chart(is_ov
     state = history.state()
     assert (state.phase is RunPhase.ENDED) is is_over
     (step_text,) = [figure.value for figure in header_figures(state) if figure.label == "step"]
-    assert phase_line(phase_seconds(state), 80).plain.startswith(f"step {step_text}  ")
+    assert phase_line(step_means(state), 80).plain.startswith(f"step {step_text}  ")
     phases = next(kind for kind in KINDS if kind.id == "phases")
     view = ChartView()
     parts = heading(make_drawing(state, phases, view), phases, view, 60)

@@ -8,6 +8,7 @@ import pytest
 from textual.color import Color
 
 from remote.run.run_state import RunState
+from remote.run.series.step_times import Means
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import History, plan, stepped
@@ -78,13 +79,15 @@ def test_one_step_has_the_phases_of_all_ranks_on_one_axis() -> None:
     assert slow.value == TableCell("100 ms")
 
 
-@pytest.mark.parametrize("width", [20, 80, 200])
+@pytest.mark.parametrize("width", [20, 64, 70, 80, 200])
 def test_the_line_of_the_phases_fits_and_shows_each_that_takes_time(width: int) -> None:
-    line = phase_line({"data": 0.0002, "compute": 0.064, "sync": 0.099}, width)
+    line = phase_line(Means(seconds=0.1632, data=0.0002, compute=0.064, sync=0.099), width)
     assert line.cell_length <= width
-    if width > 60:
-        assert line.plain.startswith("step 163 ms  data 0.2 ms ▂  compute 64 ms ▄")
-        assert line.plain.count("▆") > line.plain.count("▄") > line.plain.count("▂") == 1
+    assert ("sync 99 ms 61% ▆" in line.plain) is (width > 64)
+    assert ("compute 64 ms 39% ▄" in line.plain) is (width > 70)
+    if width > 20:
+        assert line.plain.startswith("step 163 ms  data 0.2 ms ")
+        assert line.plain.count("▆") >= line.plain.count("▄") >= line.plain.count("▂") == 1
 
 
 def test_a_rank_that_is_late_now_and_then_has_no_ink_of_a_state() -> None:

@@ -157,7 +157,7 @@ async def test_it_shows_no_chart_of_what_only_other_ranks_tell() -> None:
                 *(rank_events.StepFinished(rank, 1, step, math.nan, 0.1) for rank in range(2)),
                 rank_events.ScriptMetrics(0, step, 0, (("loss", 2.0 / step), ("mood", 1.0 * step))),
             )
-        for rank, titles in ((0, {"loss", "mood", "step time by rank"}), (1, set())):
+        for rank, titles in ((0, {"loss", "mood", "time per step"}), (1, set())):
             await opened(stage, pilot, rank)
             await until(pilot, lambda titles=titles: titles <= titles_of(stage))
             assert ("mood" in titles_of(stage)) == (rank == 0)

@@ -104,7 +104,7 @@ async def test_on_a_low_screen_a_finished_run_is_summed_up_briefly() -> None:
         await stage.ended(pilot)
         text = stage.text()
         assert "test accuracy 94.7%" in text
-        assert re.search(r"of training; \d+% of each step is", text)
+        assert re.search(r"s training \(\d+% ", text)
         assert "mean over classes" not in text
         assert stage.screen.query_one("VerdictPanel VerdictStrip").size.height <= 4
         await pilot.resize_terminal(120, 40)
