@@ -171,7 +171,7 @@ def test_programs_on_a_host_are_listed_by_a_whole_command() -> None:
     found = judge(history, alert)
     assert found.title == "slow: all wait"
     assert found.reasons == (reason,)
-    key, text = found.next_keys[0]
+    key, text, *_ = found.next_keys[0]
     assert key == "y"
     assert "list the programs on node2" in text
     assert "54 ms/step" in text
