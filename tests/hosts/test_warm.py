@@ -34,7 +34,7 @@ from tests.kit.wait import wait
 from training.job import Job
 from training.wire.events import Record
 from training.wire.host_events import OutputText, Spawned
-from training.wire.rank_events import StepFinished
+from training.wire.step_block import StepBlock
 
 JOB = Job(model="lenet5", dataset="digits", steps=2, sync="none")
 LONG = replace(JOB, steps=1_000_000)
@@ -82,7 +82,7 @@ class Launcher:
         script = Script(("sh", "-c", f"echo up; read end < '{pipe}'; exit 0"), watch=False)
         plan = Plan(name, (self.host,), job or script)
         session = Session(plan, self.transport, Recorder(self.folder / "runs", plan))
-        sign = StepFinished if job else OutputText
+        sign = StepBlock if job else OutputText
         due = True
         for records in session.batches():
             self._look(records)

@@ -36,7 +36,7 @@ RANK_LOOKS = {
     RankPhase.SAVING: PhaseLook("live", "", "saving"),
     RankPhase.FINISHED: PhaseLook("good", "table--good", "finished", "green"),
     RankPhase.FAILED: PhaseLook("bad", "table--bad", "failed", "bold red"),
-    RankPhase.VICTIM: PhaseLook("bad", "table--dim", "failed because another rank had"),
+    RankPhase.VICTIM: PhaseLook("bad", "table--dim", "taken down (by the failure of another rank)"),
     RankPhase.STOPPED: PhaseLook("ended", "table--dim", "stopped"),
     RankPhase.LOST: PhaseLook("bad", "table--bad", "lost", "bold red"),
 }

@@ -888,6 +888,7 @@ async def test_what_is_typed_after_a_refused_prompt_runs_no_commands(
     home = Home(runs_dir)
     async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
         await home.shows(pilot, "two-ways")
+        await pilot.press("end")
         for key in ("m", "N"):
             await pilot.press(key)
             await home.shows(pilot, "a study has no ")
