@@ -148,7 +148,7 @@ def test_home_opens_with_and_without_hosts(
     terminals.append(one := Terminal(folder))
     wait(lambda: one.shows("runs in ./runs", "1 run, 0 live", plan(2).run[:8]), "the list")
     one.press("q")
-    assert one.exit_code() == 0
+    assert one.exit_code() == 0, one.text[-3000:].decode(errors="replace")
 
 
 def test_no_such_run(folder: Path, terminals: list[Terminal]) -> None:
