@@ -198,8 +198,8 @@ class Journal:
         return (free_bytes + sum(self._sizes.values())) // SHARE
 
     def _delete_text(self, first_number: int) -> None:
-        """Leave an empty line of each record of text in a segment. Who has opened the file reads on
-        in it as it was."""
+        """Leave an empty line in place of each record of text in a segment. A reader that has the
+        file open goes on with the file as it was."""
         if first_number in self._without_text:
             return
         self._without_text.add(first_number)
