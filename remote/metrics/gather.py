@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from operator import itemgetter
 from typing import NamedTuple
 
-from remote.metrics.steps import StepCollector
-from remote.metrics.usage import SampleRow, host_row
+from remote.metrics.step_collector import StepCollector
+from remote.metrics.usage import SampleCollector, host_row
 from remote.run.run_state import RunState
 from remote.run.state import script_metrics
 from remote.run.state.host_state import HostState
@@ -15,7 +16,10 @@ from remote.run.state.script_rank import ScriptRank
 from training.wire.events import Record
 from training.wire.host_events import GpuSample, HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved, ScriptMetrics, Started, StepFinished
-from training.wire.step_block import StepBlock, StepColumns
+from training.wire.step_block import StepBlock
+
+MOST_VALUES = 1 << 15
+"""Values of a metric and rank that are kept at the most."""
 
 
 class MetricValue(NamedTuple):
@@ -28,17 +32,45 @@ class MetricValue(NamedTuple):
     value: float
 
 
+class MetricCollector:
+    """Collects the values that scripts reported: all of a short run, one in every few of each
+    metric and rank of a long one."""
+
+    def __init__(self, most_values: int = MOST_VALUES) -> None:
+        self._most_values = most_values
+        self._count = 0
+        self._collected: dict[tuple[int, str], SampleCollector] = {}
+
+    def append(self, value: MetricValue) -> None:
+        """Take in the next value."""
+        collector = self._collected.get((value.rank, value.name))
+        if collector is None:
+            collector = SampleCollector(self._most_values)
+            self._collected[value.rank, value.name] = collector
+        collector.append((self._count, value.step, value.time, value.value))
+        self._count += 1
+
+    def list_values(self, zero: float) -> tuple[MetricValue, ...]:
+        """Return the values in the order in which they came, with times since `zero`."""
+        numbered_values = []
+        for (rank, name), collector in self._collected.items():
+            for number, step, time, figure in collector.rows(4).tolist():
+                value = MetricValue(rank, int(step), time - zero, name, figure)
+                numbered_values.append((number, value))
+        return tuple(value for _, value in sorted(numbered_values, key=itemgetter(0)))
+
+
 class RunCollector:
     """Steps and samples of a run as rows, those of each host and rank on their own."""
 
     def __init__(self) -> None:
         self.steps = StepCollector()
-        self.hosts: dict[int, list[SampleRow]] = defaultdict(list)
-        self.ranks: dict[int, list[SampleRow]] = defaultdict(list)
-        self.gpus: dict[int, list[SampleRow]] = defaultdict(list)
+        self.hosts: dict[int, SampleCollector] = defaultdict(SampleCollector)
+        self.ranks: dict[int, SampleCollector] = defaultdict(SampleCollector)
+        self.gpus: dict[int, SampleCollector] = defaultdict(SampleCollector)
         self.started: dict[int, Started] = {}
         self.saved: dict[int, list[Saved]] = defaultdict(list)
-        self.metrics: list[MetricValue] = []
+        self.metrics = MetricCollector()
         self.test_times: dict[tuple[int, int], float] = {}
         """When rank 0 reported the test after an epoch and step."""
         self._known_metrics = script_metrics.RunMetrics()
@@ -62,10 +94,9 @@ class RunCollector:
         when = _find_time(record.time, host)
         match event:
             case StepBlock():
-                self._take_steps(event.unpack(), record, rank, host)
+                self.steps.add_block(event, record, host)
             case StepFinished():
-                shown_step = rank.shown_step(event) if isinstance(rank, ScriptRank) else event
-                self.steps.add(shown_step, record.attempt, when)
+                self.steps.add(event, record.attempt, when)
             case RankSample():
                 self.ranks[rank.rank].append((when, event.cpu, event.memory))
             # The state takes no sample of a GPU that the rank does not use.
@@ -85,14 +116,6 @@ class RunCollector:
                     )
             case Evaluated() if rank.rank == 0:
                 self.test_times[event.epoch, event.step] = when
-
-    def _take_steps(
-        self, steps: StepColumns, record: Record, rank: RankState, host: HostState
-    ) -> None:
-        if isinstance(rank, ScriptRank):
-            steps = rank.shown_steps(steps)
-        times = [_find_time(min(time, record.time), host) for time in steps.times]
-        self.steps.add_steps(steps, record.attempt, times)
 
 
 def _find_time(time: float, host: HostState) -> float:

@@ -36,6 +36,8 @@ BLOCK = 1 << 16
 """Bytes that are read at once where whole blocks may be skipped."""
 Remark = Callable[[str], object]
 """Is called with a sentence for the user."""
+Decode = Callable[[bytes], Record | None]
+"""Returns the record of a line; None if it is not a record."""
 
 
 class RunFolderError(MistakeError):
@@ -109,7 +111,7 @@ class RecordParser:
         self.left_out = 0
         """How many records were left out."""
 
-    def parse(self, lines: Iterable[bytes]) -> Iterator[Record]:
+    def parse(self, lines: Iterable[bytes], decode: Decode = decode) -> Iterator[Record]:
         """Yield the records of these lines. Raises: OtherFormat."""
         for line in lines:
             record = decode(line)
@@ -182,6 +184,13 @@ class EventsReader:
             line = self._open().readline(LIMITS.line + 1)
             return list(self.parser.parse((line,))) if line else []
         return []
+
+    def read_lines(self, end: int) -> Iterator[bytes]:
+        """Yield the whole lines up to the byte `end`, where a line begins. Raises: RunFolderError,
+        if the file cannot be read."""
+        with self._explained():
+            while self.offset < end and (line := self._read_line()):
+                yield line
 
     def _read_line(self) -> bytes:
         """Return the next whole line, b"" at the end. A line beyond the limit is passed over."""

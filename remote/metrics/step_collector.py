@@ -1,0 +1,132 @@
+"""Collects the steps of a run in bounded memory: all of a short run, a sample of a long one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from remote.metrics.step_rows import StepRows, join_rows, make_table, unpack_rows
+from remote.metrics.steps import SERIES, StepTable
+from remote.run.state.host_state import HostState
+from training.wire.events import Record
+from training.wire.rank_events import StepFinished
+from training.wire.step_block import StepBlock
+
+WINDOW = 64
+"""Steps that are kept or left out together. The first window has all iterations that the assignment
+times; and where ranks wait for each other only every few steps, a step needs its neighbours."""
+MOST_ROWS = 1 << 19
+"""Rows that are kept, about: they take 70 MB."""
+PACKED = 1 << 16
+"""Steps that are kept as objects before they become rows of arrays."""
+_measurements: Callable[[StepFinished], tuple[float, ...]] = attrgetter(*SERIES)
+
+
+class StepCollector:
+    """Collects the steps of a run, in order of arrival.
+
+    Of a run with more than `most_rows` it keeps every second window of `WINDOW` steps, every fourth
+    of a longer one, and so on: the same windows of all ranks, so that ranks can be compared at each
+    step. The first window of each rank is always kept.
+    """
+
+    def __init__(self, most_rows: int = MOST_ROWS) -> None:
+        self.stride = 1
+        """One in so many windows is kept."""
+        self.resumed_steps: dict[int, int] = {}
+        """For each attempt, the step after which it began."""
+        self._most_rows = most_rows
+        # Objects take much more memory than rows, so they are packed from time to time.
+        self._steps: list[tuple[StepFinished, int, float]] = []
+        self._parts: list[StepRows] = []
+        self._num_rows = 0
+        self._first_steps: dict[int, int] = {}
+        """The first step that was heard of each rank."""
+        self._begin = np.inf
+
+    def add(self, step: StepFinished, attempt: int, when: float) -> None:
+        """Take in a step of an attempt that ended at this Unix time."""
+        self._steps.append((step, attempt, when))
+        if len(self._steps) >= PACKED:
+            self._pack()
+
+    def add_block(self, block: StepBlock, record: Record, host: HostState) -> None:
+        """Take in the steps of a block in a record of a host. One that is damaged has none."""
+        if not self._may_keep(block):
+            return
+        try:
+            rows = unpack_rows(block, record.attempt, record.time, host)
+        except ValueError:
+            return
+        self._pack()
+        self._append(rows)
+
+    def resume(self, attempt: int, step: int) -> None:
+        """Note that an attempt begins after this step: later ones of attempts before it did not
+        happen."""
+        # All ranks of an attempt report this; the first one is as good as any.
+        self.resumed_steps.setdefault(attempt, step)
+
+    def table(self, started: float) -> tuple[StepTable, float]:
+        """Return the steps, and the Unix time at which the first one began.
+
+        That is not before the run has `started`, whatever a host says, and that time itself if
+        there are no steps.
+        """
+        self._pack()
+        time_zero = max(started, self._begin) if self._num_rows else started
+        return make_table(join_rows(self._parts), self.resumed_steps, time_zero), time_zero
+
+    def _pack(self) -> None:
+        steps = self._steps
+        if not steps:
+            return
+        whole_rows = [(step.rank, step.step, step.epoch, attempt) for step, attempt, _ in steps]
+        figure_rows = [(when, *_measurements(step)) for step, _, when in steps]
+        self._steps = []
+        self._append(StepRows(np.array(whole_rows, np.int64), np.array(figure_rows, np.float64)))
+
+    def _append(self, rows: StepRows) -> None:
+        self._begin = min(self._begin, rows.find_begin())
+        ranks, first_places = np.unique(rows.rank, return_index=True)
+        for rank, step in zip(ranks.tolist(), rows.step[first_places].tolist(), strict=True):
+            self._first_steps.setdefault(rank, step)
+        self._keep(rows)
+        while self._num_rows > self._most_rows and self.stride < self._most_rows:
+            self.stride *= 2
+            all_rows = join_rows(self._parts)
+            self._parts = []
+            self._num_rows = 0
+            self._keep(all_rows)
+
+    def _keep(self, rows: StepRows) -> None:
+        if self.stride > 1:
+            rows = rows.where(self._are_kept(rows))
+        if len(rows):
+            self._parts.append(rows)
+            self._num_rows += len(rows)
+
+    def _are_kept(self, rows: StepRows) -> NDArray[np.bool_]:
+        ranks, rank_places = np.unique(rows.rank, return_inverse=True)
+        first_steps = np.array([self._first_steps[rank] for rank in ranks.tolist()])[rank_places]
+        is_first_window = (rows.step >= first_steps) & (rows.step < first_steps + WINDOW)
+        windows = (rows.step - self._base) // WINDOW
+        return np.asarray((windows % self.stride == 0) | is_first_window)
+
+    def _may_keep(self, block: StepBlock) -> bool:
+        """Return False if a block has no step that is kept, by the numbers that it says it has."""
+        first_step = block.step - block.count + 1
+        first_kept = self._first_steps.get(block.rank)
+        if first_kept is None or first_step < first_kept + WINDOW:
+            return True
+        first_window = (first_step - self._base) // WINDOW
+        last_window = (block.step - self._base) // WINDOW
+        return last_window // self.stride * self.stride >= first_window
+
+    @property
+    def _base(self) -> int:
+        """Return the step at which the first window begins."""
+        return next(iter(self._first_steps.values()), 0)
