@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
 from operator import itemgetter
+from pathlib import Path
 from typing import NamedTuple
 
 from remote.metrics.step_collector import StepCollector
-from remote.metrics.usage import SampleCollector, host_row
+from remote.metrics.step_index import StepIndex, StepPart
+from remote.metrics.usage import MOST_ROWS, SampleCollector, host_row
 from remote.run.run_state import RunState
 from remote.run.state import script_metrics
 from remote.run.state.host_state import HostState
@@ -17,9 +22,6 @@ from training.wire.events import Record
 from training.wire.host_events import GpuSample, HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved, ScriptMetrics, Started, StepFinished
 from training.wire.step_block import StepBlock
-
-MOST_VALUES = 1 << 15
-"""Values of a metric and rank that are kept at the most."""
 
 
 class MetricValue(NamedTuple):
@@ -36,7 +38,7 @@ class MetricCollector:
     """Collects the values that scripts reported: all of a short run, one in every few of each
     metric and rank of a long one."""
 
-    def __init__(self, most_values: int = MOST_VALUES) -> None:
+    def __init__(self, most_values: int) -> None:
         self._most_values = most_values
         self._count = 0
         self._collected: dict[tuple[int, str], SampleCollector] = {}
@@ -63,20 +65,24 @@ class MetricCollector:
 class RunCollector:
     """Steps and samples of a run as rows, those of each host and rank on their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_all: bool = False) -> None:
+        """`keeps_all`: of a long run as well. Of its steps, keep at least where they stand."""
+        most = sys.maxsize if keeps_all else MOST_ROWS
         self.steps = StepCollector()
-        self.hosts: dict[int, SampleCollector] = defaultdict(SampleCollector)
-        self.ranks: dict[int, SampleCollector] = defaultdict(SampleCollector)
-        self.gpus: dict[int, SampleCollector] = defaultdict(SampleCollector)
+        self.step_index = StepIndex() if keeps_all else None
+        self.hosts: dict[int, SampleCollector] = defaultdict(partial(SampleCollector, most))
+        self.ranks: dict[int, SampleCollector] = defaultdict(partial(SampleCollector, most))
+        self.gpus: dict[int, SampleCollector] = defaultdict(partial(SampleCollector, most))
         self.started: dict[int, Started] = {}
         self.saved: dict[int, list[Saved]] = defaultdict(list)
-        self.metrics = MetricCollector()
+        self.metrics = MetricCollector(most)
         self.test_times: dict[tuple[int, int], float] = {}
         """When rank 0 reported the test after an epoch and step."""
         self._known_metrics = script_metrics.RunMetrics()
 
-    def take(self, record: Record, state: RunState) -> None:
-        """Take in a record that the state has just taken in."""
+    def take(self, record: Record, state: RunState, line_offset: int) -> None:
+        """Take in a record that the state has just taken in, and that stands in the line of the
+        run's record that begins at this byte."""
         host = state.host(record.host)
         if host is None:
             return
@@ -87,16 +93,29 @@ class RunCollector:
         rank = state.source_of(record.event, host)
         # What ranks of an attempt before the restart still report is of no use.
         if rank is not None and state.trains(rank) and record.attempt >= state.attempt:
-            self._take_of_rank(record, rank, host)
+            self._take_of_rank(record, rank, host, line_offset)
 
-    def _take_of_rank(self, record: Record, rank: RankState, host: HostState) -> None:
+    def find_parts(self, folder: Path, zero: float) -> Callable[[], Iterator[StepPart]] | None:
+        """Return what yields the parts in which all steps of the run in a folder are read, with
+        times since `zero`; None if they are those of `steps`, or not all were to be kept."""
+        if self.step_index is None or self.steps.stride == 1:
+            return None
+        return partial(self.step_index.list_parts, folder, self.steps.resumed_steps, zero)
+
+    def _take_of_rank(
+        self, record: Record, rank: RankState, host: HostState, line_offset: int
+    ) -> None:
         event = record.event
         when = _find_time(record.time, host)
         match event:
             case StepBlock():
                 self.steps.add_block(event, record, host)
+                if self.step_index:
+                    self.step_index.add_block(event, line_offset, host)
             case StepFinished():
                 self.steps.add(event, record.attempt, when)
+                if self.step_index:
+                    self.step_index.add(event, record.attempt, when)
             case RankSample():
                 self.ranks[rank.rank].append((when, event.cpu, event.memory))
             # The state takes no sample of a GPU that the rank does not use.

@@ -38,17 +38,18 @@ def collect_run(
             _collect_known(reader, moment.offset, plan, collector)
             state = moment.state
         begin = reader.offset
-        for record in reader:
-            apply_record(state, record)
-            # After the state, which has fitted the record and knows the rank's attempt.
-            collector.take(record, state)
+        for line in reader.read_lines():
+            for record in reader.parser.parse((line,)):
+                apply_record(state, record)
+                # After the state, which has fitted the record and knows the rank's attempt.
+                collector.take(record, state, reader.offset - len(line))
         if reader.offset - begin >= snapshots.APART and not reader.parser.left_out:
             with suppress(OSError):  # it is only a cache
                 moment = RunMoment(state, reader.parser.expand, reader.offset)
                 snapshots.write_snapshot(folder, plan, moment)
         for record in reader.read_unfinished_line():
             apply_record(state, record)
-            collector.take(record, state)
+            collector.take(record, state, reader.offset)
         reader.remark_on_left_out(remark)
     return state
 
@@ -61,4 +62,4 @@ def _collect_known(reader: EventsReader, end: int, plan: Plan, collector: RunCol
         for record in reader.parser.parse((line,), decode_packed):
             if type(record.event) not in _FREQUENT:
                 apply_record(state, record)
-            collector.take(record, state)
+            collector.take(record, state, reader.offset - len(line))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from remote.limits import LIMITS
 from remote.metrics.conditions import UNKNOWN, Conditions, find_conditions
 from remote.metrics.gather import MetricValue, RunCollector
 from remote.metrics.read_record import collect_run
+from remote.metrics.step_index import StepPart
 from remote.metrics.steps import Floats, StepTable
 from remote.metrics.usage import GpuUsage, HostUsage, RankUsage, as_columns
 from remote.metrics.waiting import WaitTimes, measure_waits
@@ -126,6 +127,8 @@ class RunFigures:
     summary: dict[str, Any]
     """That of `remote.record.summary`."""
     step_stride: int = 1
+    all_steps: Callable[[], Iterator[StepPart]] | None = None
+    """Yields the parts in which all steps are read; None if these are `steps`, or nobody asked."""
     metrics: tuple[MetricValue, ...] = ()
     prints_other_loss: bool = False
     """It printed another loss than that of its steps, so that this is left out."""
@@ -207,12 +210,15 @@ def _ignore(remark: str) -> None:
     """Leave a remark out."""
 
 
-def read_figures(folder: Path, remark: Callable[[str], object] = _ignore) -> RunFigures:
+def read_figures(
+    folder: Path, remark: Callable[[str], object] = _ignore, *, keeps_all: bool = False
+) -> RunFigures:
     """Read the figures of the run that is recorded in a folder.
 
-    `remark` hears of what was left out. Raises: RunFolderError; OtherFormat.
+    `remark` hears of what was left out. `keeps_all`: all values of a long run as well, and with
+    `all_steps`, where all steps are. Raises: RunFolderError; OtherFormat.
     """
-    collector = RunCollector()
+    collector = RunCollector(keeps_all=keeps_all)
     state = collect_run(folder, load_plan(folder), collector, remark)
     for message in unused_rules(state):
         remark(message)
@@ -241,6 +247,7 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
         launched_with=_read_versions(folder),
         steps=steps,
         step_stride=collector.steps.stride,
+        all_steps=collector.find_parts(folder, zero),
         training_loss=find_training_loss(state),
         evaluations=_list_evaluations(state, collector, zero),
         restarts=tuple(state.progress.restarts),

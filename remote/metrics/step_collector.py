@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import attrgetter
-
 import numpy as np
 from numpy.typing import NDArray
 
-from remote.metrics.step_rows import StepRows, join_rows, make_table, unpack_rows
-from remote.metrics.steps import SERIES, StepTable
-from remote.run.state.host_state import HostState
+from remote.metrics.step_rows import (
+    ArrivedStep,
+    HostClock,
+    StepRows,
+    join_rows,
+    make_table,
+    pack_rows,
+    unpack_rows,
+)
+from remote.metrics.steps import StepTable
 from training.wire.events import Record
 from training.wire.rank_events import StepFinished
 from training.wire.step_block import StepBlock
@@ -22,7 +26,6 @@ MOST_ROWS = 1 << 19
 """Rows that are kept, about: they take 70 MB."""
 PACKED = 1 << 16
 """Steps that are kept as objects before they become rows of arrays."""
-_measurements: Callable[[StepFinished], tuple[float, ...]] = attrgetter(*SERIES)
 
 
 class StepCollector:
@@ -40,7 +43,7 @@ class StepCollector:
         """For each attempt, the step after which it began."""
         self._most_rows = most_rows
         # Objects take much more memory than rows, so they are packed from time to time.
-        self._steps: list[tuple[StepFinished, int, float]] = []
+        self._steps: list[ArrivedStep] = []
         self._parts: list[StepRows] = []
         self._num_rows = 0
         self._first_steps: dict[int, int] = {}
@@ -49,16 +52,16 @@ class StepCollector:
 
     def add(self, step: StepFinished, attempt: int, when: float) -> None:
         """Take in a step of an attempt that ended at this Unix time."""
-        self._steps.append((step, attempt, when))
+        self._steps.append(ArrivedStep(step, attempt, when))
         if len(self._steps) >= PACKED:
             self._pack()
 
-    def add_block(self, block: StepBlock, record: Record, host: HostState) -> None:
-        """Take in the steps of a block in a record of a host. One that is damaged has none."""
+    def add_block(self, block: StepBlock, record: Record, clock: HostClock) -> None:
+        """Take in the steps of a block in a record. One that is damaged has none."""
         if not self._may_keep(block):
             return
         try:
-            rows = unpack_rows(block, record.attempt, record.time, host)
+            rows = unpack_rows(block, record.attempt, record.time, clock)
         except ValueError:
             return
         self._pack()
@@ -81,13 +84,10 @@ class StepCollector:
         return make_table(join_rows(self._parts), self.resumed_steps, time_zero), time_zero
 
     def _pack(self) -> None:
-        steps = self._steps
-        if not steps:
-            return
-        whole_rows = [(step.rank, step.step, step.epoch, attempt) for step, attempt, _ in steps]
-        figure_rows = [(when, *_measurements(step)) for step, _, when in steps]
-        self._steps = []
-        self._append(StepRows(np.array(whole_rows, np.int64), np.array(figure_rows, np.float64)))
+        if self._steps:
+            rows = pack_rows(self._steps)
+            self._steps = []
+            self._append(rows)
 
     def _append(self, rows: StepRows) -> None:
         self._begin = min(self._begin, rows.find_begin())
@@ -104,7 +104,7 @@ class StepCollector:
 
     def _keep(self, rows: StepRows) -> None:
         if self.stride > 1:
-            rows = rows.where(self._are_kept(rows))
+            rows = rows.select(self._are_kept(rows))
         if len(rows):
             self._parts.append(rows)
             self._num_rows += len(rows)

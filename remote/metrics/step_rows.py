@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import zlib
 from binascii import a2b_base64
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from remote.metrics.steps import SERIES, WHOLE_NUMBERS, Floats, Ints, StepTable
-from remote.run.state.host_state import HostState
 from training.wire.rank_events import StepFinished
 from training.wire.records import COUNT, SECONDS
 from training.wire.step_block import FLOATS, INTEGERS, StepBlock
@@ -28,6 +29,28 @@ _MOST_INTEGERS = np.array(
 )
 _SAFE = 2.0**62
 """What is less as a float has not overflowed as an integer."""
+
+_measurements: Callable[[StepFinished], tuple[float, ...]] = attrgetter(*SERIES)
+
+
+class HostClock(Protocol):
+    """What a host's clock is to the session's."""
+
+    @property
+    def offset(self) -> float:
+        """Return the seconds by which it is ahead."""
+
+    @property
+    def began(self) -> float:
+        """Return the time before which nothing of the host happened, by the session's clock."""
+
+
+class ArrivedStep(NamedTuple):
+    """A step of an attempt that ended at a Unix time."""
+
+    step: StepFinished
+    attempt: int
+    when: float
 
 
 class StepRows(NamedTuple):
@@ -51,9 +74,9 @@ class StepRows(NamedTuple):
         """Return the number of each step."""
         return self.whole_numbers[:, WHOLE_NUMBERS.index("step")]
 
-    def where(self, is_kept: NDArray[np.bool_]) -> StepRows:
-        """Return the rows that are marked True."""
-        return StepRows(self.whole_numbers[is_kept], self.figures[is_kept])
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.int64] | slice) -> StepRows:
+        """Return some of the rows: those that are marked True, or at these places."""
+        return StepRows(self.whole_numbers[rows], self.figures[rows])
 
     def find_begin(self) -> float:
         """Return the Unix time at which the first of these steps began; infinite if there are
@@ -69,6 +92,13 @@ def join_rows(parts: list[StepRows]) -> StepRows:
     no_figures = np.empty((0, 1 + len(SERIES)))
     whole_numbers, figures = zip((no_whole_numbers, no_figures), *parts, strict=True)
     return StepRows(np.concatenate(whole_numbers), np.concatenate(figures))
+
+
+def pack_rows(steps: Sequence[ArrivedStep]) -> StepRows:
+    """Return the rows of steps."""
+    whole_rows = [(step.rank, step.step, step.epoch, attempt) for step, attempt, _ in steps]
+    figure_rows = [(when, *_measurements(step)) for step, _, when in steps]
+    return StepRows(np.array(whole_rows, np.int64), np.array(figure_rows, np.float64))
 
 
 def make_table(rows: StepRows, resumed_steps: dict[int, int], time_zero: float) -> StepTable:
@@ -101,8 +131,8 @@ def _find_lasting(whole_numbers: Ints, resumed_steps: dict[int, int]) -> Ints:
 # Blocks -------------------------------------------------------------------------------------------
 
 
-def unpack_rows(block: StepBlock, attempt: int, latest_time: float, host: HostState) -> StepRows:
-    """Return the steps of a block of a host, none later than `latest_time` by the host's clock.
+def unpack_rows(block: StepBlock, attempt: int, latest_time: float, clock: HostClock) -> StepRows:
+    """Return the steps of a block, none later than `latest_time` by the clock of its host.
     They are those of `StepBlock.unpack`, in a fifth of the time.
 
     Raises: ValueError, if the block is damaged, or a number is out of bounds.
@@ -113,7 +143,7 @@ def unpack_rows(block: StepBlock, attempt: int, latest_time: float, host: HostSt
     columns = dict(zip(FLOATS, floats, strict=True))
     columns |= zip(INTEGERS[2:], more_integers, strict=False)
     figures = np.empty((block.count, 1 + len(SERIES)))
-    figures[:, 0] = to_session_times(times, host)
+    figures[:, 0] = to_session_times(times, clock)
     for place, name in enumerate(SERIES, 1):
         figures[:, place] = columns[name]
     whole_numbers = np.empty((block.count, 1 + len(WHOLE_NUMBERS)), np.int64)
@@ -122,10 +152,10 @@ def unpack_rows(block: StepBlock, attempt: int, latest_time: float, host: HostSt
     return StepRows(whole_numbers, figures)
 
 
-def to_session_times(times: Floats, host: HostState) -> Floats:
+def to_session_times(times: Floats, clock: HostClock) -> Floats:
     """Return times of a host's clock by the session's."""
     # A host whose clock is wrong, or that lies, has nothing from before it began.
-    return np.maximum(times - host.offset, host.began)
+    return np.maximum(times - clock.offset, clock.began)
 
 
 def _unpack(block: StepBlock) -> tuple[Floats, Ints]:

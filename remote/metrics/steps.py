@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -153,6 +153,18 @@ COLUMNS = tuple(column.name for column in fields(StepTable))
 SERIES = tuple(name for name in COLUMNS if name not in ("rank", "step", "epoch", "time"))
 """Columns that are measured at each step."""
 WHOLE_NUMBERS = ("rank", "step", "epoch")
+
+
+def join_tables(tables: Iterable[StepTable]) -> StepTable:
+    """Return the rows of tables, at least one, that follow each other by step."""
+    all_tables = [*tables]
+    order = np.argsort(np.concatenate([table.rank for table in all_tables]), kind="stable")
+    return StepTable(
+        **{
+            name: np.concatenate([getattr(table, name) for table in all_tables])[order]
+            for name in COLUMNS
+        }
+    )
 
 
 def _finite_mean(values: Floats) -> float:
