@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from remote.metrics.step_collector import StepCollector
 from remote.metrics.step_index import StepIndex, StepPart
+from remote.metrics.step_rows import HostClock, to_session_time
 from remote.metrics.usage import MOST_ROWS, SampleCollector, host_row
 from remote.run.run_state import RunState
 from remote.run.state import script_metrics
@@ -86,7 +87,7 @@ class RunCollector:
         host = state.host(record.host)
         if host is None:
             return
-        when = _find_time(record.time, host)
+        when = to_session_time(record.time, _clock_of(host))
         if isinstance(record.event, HostSample):
             self.hosts[host.index].append(host_row(record.event, when))
             return
@@ -106,12 +107,12 @@ class RunCollector:
         self, record: Record, rank: RankState, host: HostState, line_offset: int
     ) -> None:
         event = record.event
-        when = _find_time(record.time, host)
+        when = to_session_time(record.time, _clock_of(host))
         match event:
             case StepBlock():
-                self.steps.add_block(event, record, host)
+                self.steps.add_block(event, record, _clock_of(host))
                 if self.step_index:
-                    self.step_index.add_block(event, line_offset, host)
+                    self.step_index.add_block(event, line_offset, _clock_of(host))
             case StepFinished():
                 self.steps.add(event, record.attempt, when)
                 if self.step_index:
@@ -137,7 +138,5 @@ class RunCollector:
                 self.test_times[event.epoch, event.step] = when
 
 
-def _find_time(time: float, host: HostState) -> float:
-    """Return a time of a host's clock by the session's."""
-    # A host whose clock is wrong, or that lies, has nothing from before it began.
-    return max(time - host.offset, host.began)
+def _clock_of(host: HostState) -> HostClock:
+    return HostClock(host.offset, host.began)

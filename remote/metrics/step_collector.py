@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote.metrics.step_rows import (
+    ArrivedBlock,
     ArrivedStep,
     HostClock,
     StepRows,
     join_rows,
     make_table,
-    pack_rows,
-    unpack_rows,
+    pack_arrived,
 )
 from remote.metrics.steps import StepTable
 from training.wire.events import Record
@@ -25,7 +25,7 @@ times; and where ranks wait for each other only every few steps, a step needs it
 MOST_ROWS = 1 << 19
 """Rows that are kept, about: they take 70 MB."""
 PACKED = 1 << 16
-"""Steps that are kept as objects before they become rows of arrays."""
+"""Steps that become rows together."""
 
 
 class StepCollector:
@@ -42,8 +42,10 @@ class StepCollector:
         self.resumed_steps: dict[int, int] = {}
         """For each attempt, the step after which it began."""
         self._most_rows = most_rows
-        # Objects take much more memory than rows, so they are packed from time to time.
-        self._steps: list[ArrivedStep] = []
+        # In order of arrival. Many are made rows at once, which is much faster.
+        self._pending: list[ArrivedStep | ArrivedBlock] = []
+        self._num_pending = 0
+        """Steps of these."""
         self._parts: list[StepRows] = []
         self._num_rows = 0
         self._first_steps: dict[int, int] = {}
@@ -52,20 +54,15 @@ class StepCollector:
 
     def add(self, step: StepFinished, attempt: int, when: float) -> None:
         """Take in a step of an attempt that ended at this Unix time."""
-        self._steps.append(ArrivedStep(step, attempt, when))
-        if len(self._steps) >= PACKED:
-            self._pack()
+        self._first_steps.setdefault(step.rank, step.step)
+        self._add(ArrivedStep(step, attempt, when), 1)
 
     def add_block(self, block: StepBlock, record: Record, clock: HostClock) -> None:
         """Take in the steps of a block in a record. One that is damaged has none."""
         if not self._may_keep(block):
             return
-        try:
-            rows = unpack_rows(block, record.attempt, record.time, clock)
-        except ValueError:
-            return
-        self._pack()
-        self._append(rows)
+        self._first_steps.setdefault(block.rank, block.step - block.count + 1)
+        self._add(ArrivedBlock(block, record.attempt, record.time, clock), block.count)
 
     def resume(self, attempt: int, step: int) -> None:
         """Note that an attempt begins after this step: later ones of attempts before it did not
@@ -83,17 +80,17 @@ class StepCollector:
         time_zero = max(started, self._begin) if self._num_rows else started
         return make_table(join_rows(self._parts), self.resumed_steps, time_zero), time_zero
 
-    def _pack(self) -> None:
-        if self._steps:
-            rows = pack_rows(self._steps)
-            self._steps = []
-            self._append(rows)
+    def _add(self, arrived: ArrivedStep | ArrivedBlock, num_steps: int) -> None:
+        self._pending.append(arrived)
+        self._num_pending += num_steps
+        if self._num_pending >= PACKED:
+            self._pack()
 
-    def _append(self, rows: StepRows) -> None:
+    def _pack(self) -> None:
+        rows = pack_arrived(self._pending)
+        self._pending = []
+        self._num_pending = 0
         self._begin = min(self._begin, rows.find_begin())
-        ranks, first_places = np.unique(rows.rank, return_index=True)
-        for rank, step in zip(ranks.tolist(), rows.step[first_places].tolist(), strict=True):
-            self._first_steps.setdefault(rank, step)
         self._keep(rows)
         while self._num_rows > self._most_rows and self.stride < self._most_rows:
             self.stride *= 2

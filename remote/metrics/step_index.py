@@ -14,6 +14,7 @@ import numpy as np
 
 from remote.events import decode_packed
 from remote.metrics.step_rows import (
+    ArrivedBlock,
     ArrivedStep,
     HostClock,
     StepRows,
@@ -24,7 +25,6 @@ from remote.metrics.step_rows import (
 )
 from remote.metrics.steps import Ints, StepTable
 from remote.record.events_file import EventsReader, RunFolderError
-from training.wire.events import Record
 from training.wire.rank_events import StepFinished
 from training.wire.step_block import MOST_STEPS, StepBlock
 
@@ -34,13 +34,6 @@ PACKED = 1 << 16
 """Steps that are kept as objects before they become rows of arrays."""
 
 
-class _Clock(NamedTuple):
-    """See `HostClock`."""
-
-    offset: float
-    began: float
-
-
 class StepPart(NamedTuple):
     """Where the steps of a part stand: the blocks of its lines, and rows."""
 
@@ -48,7 +41,7 @@ class StepPart(NamedTuple):
     first_step: int
     end_step: int
     """The step after the last one."""
-    blocks: Sequence[tuple[int, _Clock]]
+    blocks: Sequence[tuple[int, HostClock]]
     """The byte at which the line of each begins, and the clock of its host."""
     rows: StepRows
     """Steps that stand in no block."""
@@ -77,7 +70,7 @@ class StepIndex:
     def add_block(self, block: StepBlock, line_offset: int, clock: HostClock) -> None:
         """Take in a block of steps, whose line in the record begins at this byte."""
         self._offsets.append(line_offset)
-        self._first_steps.append(block.step - block.count + 1)
+        self._first_steps.append(_first_step(block))
         self._last_steps.append(block.step)
         self._clocks.extend((clock.offset, clock.began))
 
@@ -100,7 +93,7 @@ class StepIndex:
             places = begin + np.flatnonzero(last_steps[begin:end] >= first_step)
             row_begin, row_end = np.searchsorted(rows.step, (first_step, end_step)).tolist()
             blocks = [
-                (offset, _Clock(*clock))
+                (offset, HostClock(*clock))
                 for offset, clock in zip(
                     offsets[places].tolist(), clocks[places].tolist(), strict=True
                 )
@@ -128,22 +121,23 @@ def _choose_bounds(first_steps: Ints, last_steps: Ints, single_steps: Ints) -> l
 
 def read_part(part: StepPart) -> StepTable:
     """Return the steps of a part. Raises: RunFolderError, if the record has changed."""
-    all_rows = [part.rows]
+    blocks = []
     with closing(EventsReader(part.folder)) as reader:
         for line_offset, clock in part.blocks:
             record = reader.read_record_at(line_offset, decode_packed)
-            all_rows.append(_read_block(record, clock, part))
-    return make_table(join_rows(all_rows), part.resumed_steps, part.time_zero)
-
-
-def _read_block(record: Record | None, clock: HostClock, part: StepPart) -> StepRows:
-    if record is None or not isinstance(record.event, StepBlock):
-        raise RunFolderError(f"{part.folder}: its record was changed while it was read")
-    block = record.event
-    try:
-        rows = unpack_rows(block, record.attempt, record.time, clock)
-    except ValueError:
-        return join_rows([])  # as for all who read it
+            if record is None or not isinstance(record.event, StepBlock):
+                raise RunFolderError(f"{part.folder}: its record was changed while it was read")
+            blocks.append(ArrivedBlock(record.event, record.attempt, record.time, clock))
+    rows, block_places = unpack_rows(blocks)
     # A host may say that a block has other steps than it has. Each is in one part all the same.
-    steps = np.clip(rows.step, block.step - block.count + 1, block.step)
-    return rows.select((part.first_step <= steps) & (steps < part.end_step))
+    first_steps = np.array([_first_step(block) for block, *_ in blocks], dtype=np.int64)
+    last_steps = np.array([block.step for block, *_ in blocks], dtype=np.int64)
+    steps = np.clip(rows.step, first_steps[block_places], last_steps[block_places])
+    is_of_part = (part.first_step <= steps) & (steps < part.end_step)
+    all_rows = join_rows([part.rows, rows.select(is_of_part)])
+    return make_table(all_rows, part.resumed_steps, part.time_zero)
+
+
+def _first_step(block: StepBlock) -> int:
+    """Return the number of the first step of a block, by what it says."""
+    return block.step - block.count + 1

@@ -115,13 +115,19 @@ class StepTable:
 
         What is not finite stays, so that a loss of NaN is seen.
         """
+        steps, means = self.means_over_ranks([column])
+        return steps, means[column]
+
+    def means_over_ranks(self, columns: Sequence[str]) -> tuple[Ints, dict[str, Floats]]:
+        """Return what `mean_over_ranks` does, for several columns."""
         steps, step_places = np.unique(self.step, return_inverse=True)
+        rank_counts = np.maximum(np.bincount(step_places, minlength=len(steps)), 1)
+        means = {}
         with np.errstate(invalid="ignore", over="ignore"):
-            column_sums = np.bincount(
-                step_places, weights=self.column(column), minlength=len(steps)
-            )
-        rank_counts = np.bincount(step_places, minlength=len(steps))
-        return steps, column_sums / np.maximum(rank_counts, 1)
+            for name in columns:
+                sums = np.bincount(step_places, self.column(name), minlength=len(steps))
+                means[name] = sums / rank_counts
+        return steps, means
 
     def percentiles(self, column: str, shares: Sequence[float]) -> tuple[float, ...]:
         """Return percentiles (0 to 100) of a column over all rows; NaN without any."""

@@ -61,11 +61,8 @@ def list_steps(steps: StepTable) -> ExportTable:
 
 def average_ranks(steps: StepTable) -> ExportTable:
     """Return a row per step, with the mean over ranks of each series."""
-    step_numbers, times = steps.mean_over_ranks("time")
-    columns: ExportTable = {"step": step_numbers, "time": times}
-    for name in (*SERIES, "accuracy"):
-        columns[name] = steps.mean_over_ranks(name)[1]
-    return columns
+    step_numbers, means = steps.means_over_ranks(["time", *SERIES, "accuracy"])
+    return {"step": step_numbers, **means}
 
 
 STEP_TABLES: dict[str, Callable[[StepTable], ExportTable]] = {
