@@ -14,6 +14,7 @@ from remote.limits import LIMITS
 from remote.metrics.conditions import UNKNOWN, Conditions, find_conditions
 from remote.metrics.gather import MetricValue, RunCollector
 from remote.metrics.read_record import collect_run
+from remote.metrics.step_collector import WINDOW
 from remote.metrics.step_index import StepPart
 from remote.metrics.steps import Floats, StepTable
 from remote.metrics.usage import GpuUsage, HostUsage, RankUsage, as_columns
@@ -252,13 +253,19 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
         evaluations=_list_evaluations(state, collector, zero),
         restarts=tuple(state.progress.restarts),
         stalls=tuple(state.stalls),
-        remarks=tuple(find_remarks(state)),
+        remarks=(*find_remarks(state), *_remark_on_sample(collector.steps.stride)),
         summary=summary.summarize(state),
         metrics=collector.metrics.list_values(zero),
         prints_other_loss=state.progress.prints_other_loss,
         trains_apart=state.trains_apart,
         conditions=find_conditions(state),
     )
+
+
+def _remark_on_sample(stride: int) -> Iterator[Remark]:
+    if stride > 1:
+        text = f"many steps: its curves and means are those of {WINDOW} in every {stride * WINDOW}"
+        yield Remark(text, is_warning=False)
 
 
 def _host_figures(host: HostState, collector: RunCollector, zero: float) -> HostFigures:
