@@ -31,17 +31,16 @@ PACKED = 1 << 16
 class StepCollector:
     """Collects the steps of a run, in order of arrival.
 
-    Of a run with more than `most_rows` it keeps every second window of `WINDOW` steps, every fourth
+    Of a run with more than `MOST_ROWS` it keeps every second window of `WINDOW` steps, every fourth
     of a longer one, and so on: the same windows of all ranks, so that ranks can be compared at each
     step. The first window of each rank is always kept.
     """
 
-    def __init__(self, most_rows: int = MOST_ROWS) -> None:
+    def __init__(self) -> None:
         self.stride = 1
         """One in so many windows is kept."""
         self.resumed_steps: dict[int, int] = {}
         """For each attempt, the step after which it began."""
-        self._most_rows = most_rows
         # In order of arrival. Many are made rows at once, which is much faster.
         self._pending: list[ArrivedStep | ArrivedBlock] = []
         self._num_pending = 0
@@ -92,7 +91,7 @@ class StepCollector:
         self._num_pending = 0
         self._begin = min(self._begin, rows.find_begin())
         self._keep(rows)
-        while self._num_rows > self._most_rows and self.stride < self._most_rows:
+        while self._num_rows > MOST_ROWS and self.stride < MOST_ROWS:
             self.stride *= 2
             all_rows = join_rows(self._parts)
             self._parts = []

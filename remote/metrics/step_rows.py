@@ -222,8 +222,9 @@ def _join_planes(planes: NDArray[np.uint8], count: int) -> tuple[Floats, Ints]:
     floats_size = len(FLOATS) * count * _FLOAT.itemsize
     floats = _join_bytes(planes[:, :floats_size], _FLOAT, count).astype(np.float64)
     # The rest of `seconds`, as which `compute` is packed, is worked out in 64 bits.
-    rests = floats[_SECONDS] - floats[_DATA] - floats[_SYNC]
-    floats[_COMPUTE] = (floats[_COMPUTE] + rests).astype(np.float32)
+    with np.errstate(invalid="ignore", over="ignore"):
+        rests = floats[_SECONDS] - floats[_DATA] - floats[_SYNC]
+        floats[_COMPUTE] = (floats[_COMPUTE] + rests).astype(np.float32)
     differences = _join_bytes(planes[:, floats_size:], _INTEGER, count)
     integers = differences.cumsum(axis=-1)
     has_overflowed = np.abs(differences.cumsum(axis=-1, dtype=np.float64)) > _SAFE

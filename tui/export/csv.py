@@ -49,8 +49,8 @@ class CsvFile:
 
 
 def format_rows(table: ExportTable) -> CsvRows:
-    """Return the rows of a table. Floats are read back as they are; a whole number has no
-    decimals."""
+    """Return the rows of a table. Floats are read back as they are: those of steps, which agents
+    send as such of 32 bits, as floats of 32 bits. A whole number has no decimals."""
     columns = [_shorten(column) for column in table.values()]
     text = _format_as_json(columns) if all(map(_is_plain, columns)) else _format_each(columns)
     return CsvRows(tuple(table), text)
