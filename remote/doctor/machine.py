@@ -142,7 +142,7 @@ def _compare_cores(checked: CheckedHost) -> HostFinding | str:
     factor = usual_cores / cores_of_rank(checked)
     return HostFinding(
         WARNING,
-        f"{own_text}, {others} {usual_cores:.3g}: steps will be about {factor:.2g} times slower",
+        f"{own_text}, {others} {usual_cores:.3g}: steps will be about {factor:.2g}x slower",
         ", or ".join(advices) or "it is of use all the same: without it, steps take no less time",
         value=f"{checked.hello.cores:g}",
         command=checked.exclude_command if helps_to_exclude else "",

@@ -433,8 +433,9 @@ def _apply_agent(run: RunState, record: Record, host: HostState, when: float) ->
                 run.note(host.name, f"{what}: the journal on the host was full", when)
         case RecordsDropped(first, last):
             host.dropped = True
-            dropped_text = f"records {first} to {last} were dropped"
-            run.note(host.name, f"{dropped_text}: the journal on the host was full", when)
+            missing_text = f"records {first} to {last} are missing"
+            reason_text = "the journal on the host was full, or a file of it was deleted or renamed"
+            run.note(host.name, f"{missing_text}: {reason_text}", when)
         case StopHeard(by_person=True) if _is_of_attempt(run, record):
             run.judge.hear_stop(when)
             host.stop_heard = True

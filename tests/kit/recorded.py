@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,13 @@ from tests.kit.histories import History, plan
 from training.wire.events import SESSION, encode
 
 
-def record(into: Recorder, history: History, state: RunState) -> None:
-    """Record and apply a history as a session does."""
+def record(
+    into: Recorder,
+    history: History,
+    state: RunState,
+    keeps_snapshot: Callable[[], bool] | None = None,
+) -> None:
+    """Record and apply a history as a session does. `keeps_snapshot` is asked after each record."""
     expand = expander(history.plan)
     for one in history.records:
         if one.host == SESSION:
@@ -27,6 +32,8 @@ def record(into: Recorder, history: History, state: RunState) -> None:
             into.text(part)
             apply_record(state, part)
         into.flush()
+        if keeps_snapshot and keeps_snapshot():
+            into.keep_snapshot(state, expand)
 
 
 @pytest.fixture

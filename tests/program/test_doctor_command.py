@@ -30,6 +30,7 @@ from training.wire.host_events import Hello, Spawned
 from tui.app.app import RankboardApp
 from tui.doctor import checks, host_table
 from tui.doctor.check_verdict import exclude_hosts, judge_checks
+from tui.doctor.host_table import HostLine
 from tui.doctor.screen import DoctorScreen
 from tui.kit import palette
 from tui.kit.open_runs import LaunchRequest
@@ -351,7 +352,7 @@ async def test_the_doctor_of_the_form_shows_its_table(size: tuple[int, int]) -> 
             assert re.search(r"(?m)^ +node1 +fine +fine ", drawn)
             assert not re.search(r"login +fine", drawn)
             await pilot.press("v")
-            assert re.search(r"(?m)^ +login +fine$", await stage.drawn(pilot, "login  "))
+            assert re.search(r"(?m)^ +login +fine +fine$", await stage.drawn(pilot, "login  "))
         stage.doctors[0].close()
         await stage.drawn(pilot, "Check again" if size[0] >= 80 else "torch 2.13.0")
         await until(pilot, lambda: stage.doctors[0].state.phase is RunPhase.ENDED)
@@ -371,7 +372,7 @@ WEAK = CheckFinished(
     1,
     "cores",
     "warning",
-    "only 0.1 cores, the other 0.4: steps will be about 4 times slower",
+    "only 0.1 cores, the other 0.4: steps will be about 4x slower",
     "leave it out with --exclude node2",
     value="0.1",
     command="rankboard doctor --hosts 'the lab/hosts.toml' --exclude node2",
@@ -400,7 +401,7 @@ async def test_a_host_that_holds_up_the_others_is_left_out_with_a_key() -> None:
         await opened(stage, pilot, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
         lines = (await stage.drawn(pilot, "start all the same")).splitlines()
         assert lines[1].endswith(
-            "▲ node2: only 0.1 cores, the other 0.4: steps will be about 4 times slower"
+            "▲ node2: only 0.1 cores, the other 0.4: steps will be about 4x slower"
         )
         assert any("▶ h leave node2 out" in line for line in lines)
         assert any(re.search(r"▲ node2 +0.1 ▲", line) for line in lines)
@@ -413,21 +414,24 @@ async def test_a_host_that_holds_up_the_others_is_left_out_with_a_key() -> None:
         stage.doctors[1].close()
 
 
-async def test_passed_checks_are_one_line_until_a_key_lists_those_without_a_column() -> None:
-    for size in ((80, 24), (120, 40)):
-        stage = Stage()
-        async with stage.app.run_test(size=size) as pilot:
-            await opened(stage, pilot, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
-            drawn = await stage.drawn(pilot, "checks passed")
-            passed = f"{2 * len(doctor.CHECKS) - 1} of {2 * len(doctor.CHECKS)} checks passed"
-            assert f"▲ node2 cores   {passed}" in drawn
-            assert not re.search(r"(?m)^ +disk +fine$", drawn)
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_all_checks_stand_by_hosts_side_by_side_if_there_is_room_or_a_key_asks_for_it(
+    size: tuple[int, int],
+) -> None:
+    stage = Stage()
+    is_roomy = size[1] == 40
+    async with stage.app.run_test(size=size) as pilot:
+        await opened(stage, pilot, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
+        drawn = await stage.drawn(pilot, "v folds them" if is_roomy else "v lists them")
+        passed = f"{2 * len(doctor.CHECKS) - 1} of {2 * len(doctor.CHECKS)} checks passed"
+        assert f"▲ node2 cores   {passed}" in drawn
+        for _ in range(2):
+            all_lines, folded_lines = r"(?m)^ +disk +fine +fine$", r"(?m)^ +node1 +0.4 +fine"
+            assert bool(re.search(all_lines, drawn)) == is_roomy
+            assert bool(re.search(folded_lines, drawn)) != is_roomy
+            is_roomy = not is_roomy
             await pilot.press("v")
-            listed = await stage.drawn(pilot, "v folds them")
-            assert re.search(r"(?m)^ +disk +fine$", listed)
-            assert not re.search(r"(?m)^ +memory +fine$", listed), "its column has it"
-            await pilot.press("v")
-            await stage.drawn(pilot, "v lists them")
+            drawn = await stage.drawn(pilot, "v folds them" if is_roomy else "v lists them")
 
 
 async def test_the_checks_say_what_it_is_worth_to_leave_a_host_out() -> None:
@@ -441,14 +445,19 @@ async def test_the_checks_say_what_it_is_worth_to_leave_a_host_out() -> None:
         acted.say(SESSION, CheckFinished(0, "cores", "ok", "8"), WEAK, SessionClosed())
         acted.close()
         await pilot.press("D")
-        drawn = await stage.drawn(pilot, "estimated time to compute a step")
-        assert re.search(r"with all 2 hosts +━+ +8 times +16 samples", drawn)
-        assert re.search(r"without node2 +━+ +2 times +32 samples per rank +4 times as fast", drawn)
+        drawn = await stage.drawn(pilot, "time to compute a step, estimated")
+        advised = re.search(r"▶ h +leave node2 out +(━+) +4x faster, 32 samples per rank", drawn)
+        other = re.search(
+            r"f5 +start with all 2 hosts +(━+) +all wait for node2, 16 samples", drawn
+        )
+        assert advised
+        assert other
+        assert len(other[1]) == pytest.approx(4 * len(advised[1]), abs=3), "as long as a step"
         assert "what would start" in drawn
         assert "steps per epoch" in drawn
         await pilot.resize_terminal(70, 24)
-        drawn = await stage.drawn(pilot, "2 times  4 times as fast")
-        assert "samples per rank" not in drawn, "the bars have its room"
+        await until(pilot, lambda: "32 samples per rank" not in screen_text(stage.app))
+        assert "4x faster" in screen_text(stage.app), "the bars have the room of the rest"
 
 
 async def test_checks_that_have_passed_say_that_the_run_can_start_and_by_which_key() -> None:
@@ -472,8 +481,12 @@ async def test_checks_that_have_passed_say_that_the_run_can_start_and_by_which_k
 def draw_host_table(state: RunState, width: int) -> list[str]:
     columns = host_table.choose_columns(state, width)
     assert columns
-    lines = host_table.make_host_table(state, columns)
-    return ["".join(text for _, text in line) for line in lines]
+    return join_cells(host_table.make_host_table(state, columns))
+
+
+def join_cells(lines: Sequence[HostLine]) -> list[str]:
+    """The text of each line."""
+    return ["".join(text for _, text in line.cells) for line in lines]
 
 
 def test_a_row_per_host_has_the_values_that_fit_and_marks_the_odd_one() -> None:
@@ -494,6 +507,24 @@ def test_a_row_per_host_has_the_values_that_fit_and_marks_the_odd_one() -> None:
     assert narrow[0].split()[:2] == ["host", "disk"], "what is amiss stays"
     assert max(len(line.rstrip()) for line in narrow) <= 30
     assert host_table.choose_columns(found, 12) is None
+
+
+def test_hosts_side_by_side_have_what_is_amiss_first_and_marked() -> None:
+    state = history(3)
+    for host in range(3):
+        state.session(CheckFinished(host, "disk", "ok", "80 GiB"))
+    state.session(CheckFinished(1, "disk", "warning", "little is left", value="3 GiB"))
+    found = state.closed()
+    names = host_table.list_host_checks(found)
+    lines = host_table.make_check_table(found, names, 120)
+    texts = join_cells(lines)
+    assert texts[0].split() == ["host", "node1", "node2", "node3"]
+    assert texts[1].split() == ["▲", "disk", "80", "GiB", "3", "GiB", "▲", "80", "GiB"]
+    assert [line.ground for line in lines[:3]] == ["", "warning", ""], "its row stands out"
+    assert max(map(len, texts)) <= 120
+    column = texts[0].index("node3")
+    assert all(text[column - 1] == " " != text[column] for text in texts), "one below the other"
+    assert host_table.make_check_table(found, names, 20) == [], "three hosts have no room"
 
 
 def test_of_many_hosts_those_with_findings_come_first() -> None:

@@ -47,7 +47,7 @@ ENDS = {
     EndReason.TERMINATED: {"guard"},
     EndReason.GUARD_DIED: {"guard"},
     EndReason.DISK_FULL: {"disk"},
-    EndReason.AGENT_DIED: {"agent", "disk", "journal"},
+    EndReason.AGENT_DIED: {"agent", "disk"},
     EndReason.ABANDONED: {"both", "host", "disk", "guard", "journal"},
 }
 """Why an agent ended, and what leads to that."""
@@ -345,11 +345,14 @@ class Checks:
         for rank in state.ranks:
             host = self.world.hosts[rank.host]
             last = [one for one in host.processes.values() if one.rank == rank.rank]
-            is_known = state.hosts[rank.host].ended
-            if is_known and last and rank.exited and last[-1].attempt == state.attempt:
-                code = _code(last[-1].status)
-                if rank.exited.code != code:
-                    self.fail(f"rank {rank.rank} ended with {code}, known is {rank.exited.code}")
+            end = state.hosts[rank.host].ended
+            if not (end and last and last[-1].attempt == state.attempt):
+                continue
+            code = _code(last[-1].status)
+            if rank.exited and rank.exited.code != code:
+                self.fail(f"rank {rank.rank} ended with {code}, known is {rank.exited.code}")
+            if not (rank.exited or end.died or host.lacks_ends):
+                self.fail(f"{launcher.name} does not know that rank {rank.rank} ended with {code}")
         if state.verdict is Verdict.FINISHED:
             self._check_finished(launcher)
 

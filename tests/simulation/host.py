@@ -43,7 +43,8 @@ PIDS = 100
 class Host:
     """A host. `skew` is how far its clock is ahead; `guarded`: its guard lives, and holds the lock;
     `starts` are the attempts whose ranks were started here; `lacks_records`: its journal was
-    tampered with."""
+    tampered with; `lacks_ends`: that was after its agent had ended, which else tells again how
+    ranks ended."""
 
     def __init__(
         self, world: World, index: int, times: AgentTimes, segment: int, draw: Random
@@ -53,7 +54,7 @@ class Host:
         self.disk = Disk()
         self.skew = 0.0
         self.up, self.guarded, self.stopped = True, False, False
-        self.was_orphaned = self.lacks_records = False
+        self.was_orphaned = self.lacks_records = self.lacks_ends = False
         self.agent: HostAgent | None = None
         self.facts = FACTS | {"route_address": f"127.0.0.{index + 1}"}
         self.kept: dict[str, str] = {}
@@ -185,6 +186,7 @@ class Host:
         name = f"{found[0]:012d}{JOURNAL}"
         self.disk.files[f"{name}.old"] = self.disk.files.pop(name)
         self.lacks_records = True
+        self.lacks_ends = self.lacks_ends or self.agent is None
         return True
 
     def stop_agent(self) -> None:

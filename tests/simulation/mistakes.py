@@ -88,6 +88,11 @@ def _() -> AbstractContextManager[object]:
     return patch.object(journal, "_LASTING", ())
 
 
+@_mistake("a journal does not tell again what is in a file that somebody renames", 96)
+def _() -> AbstractContextManager[object]:
+    return patch.object(journal.Journal, "_forget_missing", lambda _: False)
+
+
 @_mistake("a launcher does not renew its leases", 95)
 def _() -> AbstractContextManager[object]:
     return patch.object(Session, "_renew", lambda _: None)

@@ -5,8 +5,8 @@ Numbers start at 1 and have no gap. When all segments together exceed the limit,
 the free disk, the oldest printed text is deleted, which leaves empty lines; and where there is none
 left, the oldest segment. A reader meets `RecordsDropped` in their place. Of a deleted segment, what
 everybody has to know is then written again: the facts of the host, that its ranks were started, and
-which have exited. A reserve file is given up when the disk is full, so that the last records can be
-written.
+which have exited. The same holds of a segment that somebody else has deleted or renamed. A reserve
+file is given up when the disk is full, so that the last records can be written.
 """
 
 from __future__ import annotations
@@ -131,9 +131,13 @@ class Journal:
             ]
         new_events = list(events)
         lasting_events = [event for event in new_events if isinstance(event, _LASTING)]
-        needs_segment = self._descriptor < 0 or self._sizes[self._first] >= self._segment
-        if needs_segment and self._begin_segment():
-            new_events = self._lasting_events + new_events  # what everybody has to know was dropped
+        has_lost_segments = False
+        if self._needs_segment():
+            has_lost_segments = self._begin_segment()
+        elif any(isinstance(event, AgentEnded) for event in new_events):
+            has_lost_segments = self._forget_missing()  # no later segment will notice
+        if has_lost_segments:
+            new_events = self._lasting_events + new_events  # what everybody has to know
         self._lasting_events += lasting_events
         now = time.time()
         lines = []
@@ -161,14 +165,28 @@ class Journal:
         if not self.full:
             os.unlink(self._reserve_path)
 
+    def _needs_segment(self) -> bool:
+        if self._descriptor < 0 or self._sizes[self._first] >= self._segment:
+            return True
+        # A new reader would not find what is written to a file that was deleted or renamed.
+        return not os.path.exists(_segment_path(self._folder, self._first))
+
     def _begin_segment(self) -> bool:
-        """Begin a new segment, and delete the oldest beyond the limit. Return True if any was
-        deleted."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
+        """Begin a new segment, and delete the oldest beyond the limit. Return True if any is gone,
+        also if somebody else has deleted or renamed it."""
         # Exclusive: two agents must never write one journal, whatever became of the lock.
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
-        self._descriptor = os.open(_segment_path(self._folder, self._next_number), flags, 0o600)
+        path = _segment_path(self._folder, self._next_number)
+        try:
+            descriptor = os.open(path, flags, 0o600)
+        except FileNotFoundError:  # the whole folder is gone
+            if self._descriptor < 0:
+                raise
+            return False  # followers that have the old segment open still read it
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = descriptor
+        have_vanished = self._forget_missing()
         limit = self._find_limit()
         for first_number in list(self._sizes):
             if self._needed_size <= limit:
@@ -183,7 +201,19 @@ class Journal:
             dropped_segments.append(first_number)
         self._first = self._next_number
         self._sizes[self._first] = 0
-        return bool(dropped_segments)
+        return have_vanished or bool(dropped_segments)
+
+    def _forget_missing(self) -> bool:
+        """Forget the segments that somebody else has deleted or renamed. Return True if there are
+        any."""
+        missing_segments = [
+            first_number
+            for first_number in self._sizes
+            if not os.path.exists(_segment_path(self._folder, first_number))
+        ]
+        for first_number in missing_segments:
+            del self._sizes[first_number]
+        return bool(missing_segments)
 
     @property
     def _needed_size(self) -> int:

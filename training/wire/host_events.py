@@ -390,8 +390,9 @@ class AgentEnded(Event):
 
 @immutable
 class RecordsDropped(Event):
-    """Records `first` to `last`, inclusive, were deleted because the journal reached its limit. The
-    `Hello`, `BeforeEnded`, `Launched` and each `Exited` of the attempt among them come again.
+    """Records `first` to `last`, inclusive, are gone: the journal reached its limit, or somebody
+    deleted or renamed a file of it. The `Hello`, `BeforeEnded`, `Launched` and each `Exited` of the
+    attempt among them come again, unless the agent had ended before.
 
     If it is `text_only`, only printed text among them was deleted."""
 

@@ -35,8 +35,9 @@ HEAD = "head"
 TITLE = "title"
 DIM = "dim"
 BAR = "bar"
+KEY = "key"
 """Stand for the outcome of a command, the head of a table, the title of what is below, what needs
-no look, or a bar."""
+no look, a bar, or a key."""
 Cell = tuple[str, str]
 """An outcome ("" for none), which chooses the ink, and a text."""
 

@@ -1,17 +1,18 @@
-"""What the checks have found, for the screen: a row per host, what leaving a host out is worth, and
-what was passed besides.
+"""What the checks have found, for the screen: hosts side by side, what it is worth to leave a host
+out, and what was passed besides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
+from typing import NamedTuple
 
-from remote.doctor.doctor import CHECKS, OK, WARNING
+from remote.doctor.doctor import CHECKS, FAILED, OK, WARNING
 from remote.doctor.step_estimate import ExclusionEstimate, StepEstimate
 from remote.format import count, listed
 from remote.run.run_state import RunState
 from tui.doctor import checks
-from tui.doctor.checks import BAR, DIM, GAP_WIDTH, HEAD, SIGNS, TITLE, WORST_FIRST, Cell
+from tui.doctor.checks import BAR, DIM, GAP_WIDTH, HEAD, KEY, SIGNS, TITLE, WORST_FIRST, Cell
 from tui.kit import palette
 
 COLUMNS = (
@@ -23,10 +24,24 @@ LEAST_NEEDED_FIRST = ("gpus", "load", "clock", "python", "connect", "torch", "in
 """The columns to leave out, in this order, where there is no room for all."""
 MANY_HOSTS = 12
 """From so many hosts on, those with findings come first."""
-LEAST_BAR_WIDTH, BAR_WIDTH = 15, 30
+LEAST_BAR_WIDTH = 15
 """A shorter bar takes the room of the samples per rank."""
+BAR_SHARE = 3
+"""The longest bar takes at most this part of the width: a third."""
+MOST_SPREAD = 8
+"""So many more cells than they need have hosts that stand side by side, where there is room."""
+ADVISED = "advised"
+"""The ground of a line with what is advised; one with a finding has the ground of its outcome."""
 MOST_VALUES = 8
 """So many different values of a passed check are listed."""
+
+
+class HostLine(NamedTuple):
+    """A line of the screen."""
+
+    cells: Sequence[Cell] = ()
+    ground: str = ""
+    """Chooses the ground of the whole line: ADVISED, WARNING, FAILED, or "" for none."""
 
 
 def choose_columns(state: RunState, width: int) -> list[str] | None:
@@ -45,12 +60,12 @@ def choose_columns(state: RunState, width: int) -> list[str] | None:
     return columns if _measure_table(state, columns) <= width else None
 
 
-def make_host_table(state: RunState, columns: Sequence[str]) -> list[list[Cell]]:
+def make_host_table(state: RunState, columns: Sequence[str]) -> list[HostLine]:
     """Return a head and a row per host. What is amiss has a sign, at the host and at the value."""
     host_width, *widths = _measure_columns(state, columns)
     titles = [name.ljust(width) for name, width in zip(columns, widths, strict=True)]
     head = " " * GAP_WIDTH + "host".ljust(host_width) + "".join(titles)
-    lines: list[list[Cell]] = [[(HEAD, head.rstrip())]]
+    lines = [HostLine([(HEAD, head.rstrip())])]
     for host in _order_hosts(state):
         outcome = _find_worst_of_host(state, host)
         sign = palette.sign(SIGNS[outcome]) if outcome in checks.PROBLEMS else ""
@@ -58,8 +73,58 @@ def make_host_table(state: RunState, columns: Sequence[str]) -> list[list[Cell]]
         line = [(outcome, sign.ljust(GAP_WIDTH)), ("", name)]
         for check_name, width in zip(columns, widths, strict=True):
             line.append(_make_cell(state, host, check_name, width))
-        lines.append(line)
+        lines.append(HostLine(line, _choose_ground(outcome)))
     return lines
+
+
+def make_check_table(state: RunState, names: Sequence[str], width: int) -> list[HostLine]:
+    """Return a head and a row per check, with the hosts side by side; what is the same of all is
+    dim. Return nothing where the hosts do not fit."""
+    hosts = _order_hosts(state)
+    label_width = max(map(len, ("host", *names))) + GAP_WIDTH
+    host_widths = []
+    for host in hosts:
+        texts = [_describe_value(state, host, name)[1] for name in names]
+        host_widths.append(max(map(len, (state.host_name(host), *texts))) + GAP_WIDTH)
+    # The gap behind the last host makes up for the sign before the label.
+    free_cells = width - label_width - sum(host_widths)
+    if free_cells < 0:
+        return []
+    spread = min(MOST_SPREAD, free_cells // len(hosts))
+    host_widths = [host_width + spread for host_width in host_widths]
+    head = [(HEAD, " " * GAP_WIDTH + "host".ljust(label_width))]
+    for host, host_width in zip(hosts, host_widths, strict=True):
+        outcome = _find_worst_of_host(state, host)
+        ink = outcome if outcome in checks.PROBLEMS else HEAD
+        head.append((ink, state.host_name(host).ljust(host_width)))
+    lines = [HostLine(head)]
+    for name in names:
+        outcome = checks.find_worst(state, name)
+        sign = palette.sign(SIGNS[outcome]) if outcome in checks.PROBLEMS else ""
+        cells = [(outcome, sign.ljust(GAP_WIDTH)), (DIM, name.ljust(label_width))]
+        is_same = len({_describe_value(state, host, name) for host in hosts}) == 1
+        for host, host_width in zip(hosts, host_widths, strict=True):
+            ink, text = _make_cell(state, host, name, host_width)
+            cells.append((DIM if is_same and not ink else ink, text))
+        lines.append(HostLine(cells, _choose_ground(outcome)))
+    return lines
+
+
+def list_host_checks(state: RunState) -> list[str]:
+    """Return the checks that each host has: those with findings, the usual columns, the rest."""
+    names = [name for name in checks.list_check_names(state) if not _is_of_all(state, name)]
+    if "interface" in names and "address" in names and _names_addresses(state):
+        names.remove("address")
+    usual_names = [name for name in COLUMNS if name in names]
+    other_names = [name for name in names if name not in COLUMNS]
+    outcomes = {name: checks.find_worst(state, name) for name in names}
+    failed = [name for name in names if outcomes[name] == FAILED]
+    warned = [name for name in names if outcomes[name] == WARNING]
+    return list(dict.fromkeys([*failed, *warned, *usual_names, *other_names]))
+
+
+def _choose_ground(outcome: str) -> str:
+    return outcome if outcome in checks.PROBLEMS else ""
 
 
 def _is_of_all(state: RunState, name: str) -> bool:
@@ -116,41 +181,56 @@ def _measure_table(state: RunState, columns: Sequence[str]) -> int:
 # What leaving a host out is worth
 
 
-def make_estimate(
-    estimate: ExclusionEstimate, names: Sequence[str], width: int
-) -> list[list[Cell]]:
-    """Return lines that compare the steps of all hosts with those without some."""
-    with_all, without = estimate.with_all, estimate.without
-    label_texts = [f"with all {count(with_all.hosts, 'host')}", f"without {listed(names)}"]
-    label_width = max(map(len, label_texts)) + 2 * GAP_WIDTH
-    factor_texts = [f"{step.compute_factor:.2g} times" for step in (with_all, without)]
-    factor_width = max(map(len, factor_texts)) + GAP_WIDTH
-    speedup: Cell = (TITLE, f"{estimate.speedup:.2g} times as fast")
-    notes = [_describe_share(with_all), [*_describe_share(without), speedup]]
-    room = width - label_width - factor_width - GAP_WIDTH
+class HostChoice(NamedTuple):
+    """What a person may do about a weak host."""
+
+    key: str
+    text: str
+    step: StepEstimate
+    """What a step is then."""
+    is_advised: bool = False
+
+
+def make_choices(
+    choices: Sequence[HostChoice], estimate: ExclusionEstimate, names: Sequence[str], width: int
+) -> list[HostLine]:
+    """Return a line for each choice, with a bar as long as a step then computes. `names` are those
+    of the hosts that all would wait for."""
+    key_width = max(len(choice.key) for choice in choices) + 1
+    label_width = max(len(choice.text) for choice in choices) + GAP_WIDTH
+    notes = [_describe_choice(choice, estimate, names) for choice in choices]
+    room = width - GAP_WIDTH - key_width - label_width - GAP_WIDTH
     if room - _measure_notes(notes) < LEAST_BAR_WIDTH:
-        notes = [[], [speedup]]
-    bar_width = max(1, min(BAR_WIDTH, room - _measure_notes(notes)))
-    longest = max(with_all.compute_factor, without.compute_factor)
-    unit = f"  compared with {estimate.usual_cores:.3g} cores per rank"
-    lines: list[list[Cell]] = [[(TITLE, "  estimated time to compute a step"), (DIM, unit)]]
-    rows = zip(label_texts, factor_texts, (with_all, without), notes, strict=True)
-    for label, factor_text, step, note in rows:
-        bar = palette.sign("full") * max(1, round(step.compute_factor / longest * bar_width))
+        notes = [note[:1] for note in notes]
+    bar_width = max(1, min(width // BAR_SHARE, room - _measure_notes(notes)))
+    longest = max(choice.step.compute_factor for choice in choices)
+    title = "what to do".ljust(key_width + label_width)
+    head: list[Cell] = [(TITLE, f"  {title}"), (DIM, "time to compute a step, estimated")]
+    lines = [HostLine(_cut_line(head, width))]
+    for choice, note in zip(choices, notes, strict=True):
+        sign = palette.sign("playing") if choice.is_advised else ""
+        bar = palette.sign("full") * max(1, round(choice.step.compute_factor / longest * bar_width))
         cells = [
-            ("", f"  {label}".ljust(label_width)),
-            (WARNING if step is with_all else BAR, bar.ljust(bar_width + GAP_WIDTH)),
-            ("", factor_text.ljust(factor_width)),
+            (KEY, f"{sign.ljust(GAP_WIDTH)}{choice.key.ljust(key_width)}"),
+            (TITLE if choice.is_advised else "", choice.text.ljust(label_width)),
+            (BAR if choice.is_advised else WARNING, bar.ljust(bar_width + GAP_WIDTH)),
         ]
-        lines.append([*cells, *note])
-    return [_cut_line(line, width) for line in lines]
+        ground = ADVISED if choice.is_advised else ""
+        lines.append(HostLine(_cut_line([*cells, *note], width), ground))
+    return lines
 
 
-def _describe_share(step: StepEstimate) -> list[Cell]:
-    """Say what a rank has to do in a step, if that is known."""
-    if not step.samples_per_rank:
-        return []
-    return [(DIM, f"{count(step.samples_per_rank, 'sample')} per rank  ")]
+def _describe_choice(
+    choice: HostChoice, estimate: ExclusionEstimate, names: Sequence[str]
+) -> list[Cell]:
+    """Say what a choice means for a step, and what a rank has to do then, if that is known."""
+    effect: Cell = ("", f"all wait for {listed(names)}")
+    if choice.is_advised:
+        effect = (TITLE, f"{estimate.speedup:.2g}x faster")
+    if not choice.step.samples_per_rank:
+        return [effect]
+    hosts = count(choice.step.hosts, "host")
+    return [effect, (DIM, f", {count(choice.step.samples_per_rank, 'sample')} per rank, {hosts}")]
 
 
 def _measure_notes(notes: Sequence[Sequence[Cell]]) -> int:
@@ -172,7 +252,7 @@ def _cut_line(line: Sequence[Cell], width: int) -> list[Cell]:
 
 
 def make_passed_summary(state: RunState, key: str, *, is_folded: bool) -> list[Cell]:
-    """Return a line on how many checks were passed. The key lists those without a column."""
+    """Return a line on how many checks were passed. The key lists those that are not shown."""
     passed = sum(check.outcome == OK for check in state.checks.values())
     total = len(state.checks)
     text = f"{passed} of {count(total, 'check')} passed"

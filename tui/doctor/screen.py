@@ -14,13 +14,14 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from remote.doctor.doctor import FAILED, OK, WARNING
-from remote.doctor.step_estimate import estimate_exclusion
+from remote.doctor.step_estimate import ExclusionEstimate, estimate_exclusion
 from remote.format import count, listed
 from remote.run.findings.start_waits import REACHING, Wait, waiting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from tui.doctor import checks, host_table
 from tui.doctor.check_verdict import CheckVerdict, judge_checks
+from tui.doctor.host_table import ADVISED, HostChoice, HostLine
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
 from tui.kit.inks import MUTED
@@ -39,7 +40,14 @@ STYLES = {
     checks.TITLE: "bold",
     checks.DIM: MUTED,
     checks.BAR: "$ink-compute",
+    checks.KEY: "bold $text-accent",
 }
+GROUNDS = {
+    ADVISED: "on $primary 25%",
+    WARNING: "on $warning 12%",
+    FAILED: "on $error 12%",
+}
+"""The style of a line with this ground."""
 SEVERITIES = {
     OK: Severity.GOOD,
     "": Severity.NEUTRAL,
@@ -81,8 +89,10 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         self._session = session
         self._check_again = check_again
         self._clock = SessionClock()
-        self._lists_passed = False
-        """Whether the checks that were passed have rows."""
+        self._lists_passed: bool | None = None
+        """Whether the checks that were passed have rows; None to list them where there is room."""
+        self._is_listing_passed = False
+        """Whether they have rows now."""
         self._shown_findings: tuple[object, ...] = ()
         self._verdict = CheckVerdict("", "")
 
@@ -130,64 +140,76 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         strip.show(SEVERITIES[verdict.outcome], verdict.title, reasons, self._list_next_keys())
 
     def _draw_findings(self, state: RunState, room: Size) -> Content:
-        """Draw the command that a key copies, then the problems but for the worst, which the
-        verdict tells, then the hosts, then what would start, if there is room."""
-        lines = []
-        for place, check in enumerate(checks.list_problems(state)):
-            cells = checks.describe_problem(state, check, room.width)
-            if place == 0:
-                is_copied = not self._copies_run
-                cells = [cell for cell in cells if cell[0] == checks.COMMAND and is_copied]
-            lines += [[cell] for cell in cells]
-        if lines:
-            lines.append([])
-        columns = host_table.choose_columns(state, room.width)
-        lines += self._list_hosts(state, columns, room.width)
-        passed_lines = self._list_passed(state, columns or (), room.width)
+        """Draw all that is below the verdict, with what would start if there is room for it. The
+        checks that were passed have rows if the user wants that, or if there is room for all."""
+        is_free = self._lists_passed is None
+        for lists_passed in (True, False) if is_free else (bool(self._lists_passed),):
+            lines = self._list_problems(state, room.width) + self._list_choices(state, room.width)
+            names, table = _make_table(state, room.width, lists_all=lists_passed)
+            lines += table
+            passed_lines = self._list_passed(state, names, room.width, lists_all=lists_passed)
+            if len(lines) + len(passed_lines) <= room.height:
+                break
+        self._is_listing_passed = lists_passed
         facts = self._list_run_facts()
         if len(lines) + len(facts) + len(passed_lines) <= room.height:
             lines += facts
-        return Content("\n").join(map(_draw_line, [*lines, *passed_lines]))
+        return Content("\n").join(_draw_line(line, room.width) for line in lines + passed_lines)
 
-    def _list_hosts(
-        self, state: RunState, columns: Sequence[str] | None, width: int
-    ) -> list[list[checks.Cell]]:
-        """Return the table of hosts, or without `columns`, which do not fit, a row per finding; and
-        what it is worth to leave some hosts out."""
-        lines: list[list[checks.Cell]] = []
-        if columns is None:
-            for name in checks.list_check_names(state):
-                if checks.find_worst(state, name) != OK:
-                    lines += checks.make_rows(state, name, width)
-        elif columns:
-            lines += host_table.make_host_table(state, columns)
-        if lines:
-            lines.append([])
+    def _list_problems(self, state: RunState, width: int) -> list[HostLine]:
+        lines = []
+        for place, check in enumerate(checks.list_problems(state)):
+            cells = checks.describe_problem(state, check, width)
+            if place == 0:
+                is_copied = not self._copies_run
+                cells = [cell for cell in cells if cell[0] == checks.COMMAND and is_copied]
+            lines += [HostLine([cell]) for cell in cells]
+        return [*lines, HostLine()] if lines else []
+
+    def _list_choices(self, state: RunState, width: int) -> list[HostLine]:
+        """Return what the user may do about hosts that hold up the others, and what it is worth."""
         weak_hosts = self._verdict.weak_hosts
         facts = [host.hello for host in state.hosts]
         estimate = estimate_exclusion(self._session.plan, facts, weak_hosts)
-        if estimate and estimate.speedup > 1:
-            lines += [*host_table.make_estimate(estimate, weak_hosts, width), []]
-        return lines
+        if not estimate or estimate.speedup <= 1:
+            return []
+        choices = self._make_choices(estimate)
+        return [*host_table.make_choices(choices, estimate, weak_hosts, width), HostLine()]
 
-    def _list_run_facts(self) -> list[list[checks.Cell]]:
+    def _make_choices(self, estimate: ExclusionEstimate) -> list[HostChoice]:
+        hosts = listed(self._verdict.weak_hosts)
+        num_all = estimate.with_all.hosts
+        app = self.app
+        if self.is_of_form:
+            leave_key, leave_text = key_of(app, "leave-host-out"), f"leave {hosts} out"
+            stay_key, stay_text = key_of(app, "start"), f"start with all {num_all} hosts"
+        else:
+            leave_key, leave_text = key_of(app, "copy-remedy"), f"start again without {hosts}"
+            stay_key, stay_text = key_of(app, "back"), f"go on with all {num_all} hosts"
+        return [
+            HostChoice(leave_key, leave_text, estimate.without, is_advised=True),
+            HostChoice(stay_key, stay_text, estimate.with_all),
+        ]
+
+    def _list_run_facts(self) -> list[HostLine]:
         """Return lines that say what the form would start."""
         if not self._run_facts:
             return []
-        title = [(checks.TITLE, "  what would start")]
-        return [title, *([("", f"  {fact}")] for fact in self._run_facts), []]
+        title = HostLine([(checks.TITLE, "  what would start")])
+        facts = [HostLine([("", f"  {fact}")]) for fact in self._run_facts]
+        return [title, *facts, HostLine()]
 
     def _list_passed(
-        self, state: RunState, columns: Sequence[str], width: int
-    ) -> list[list[checks.Cell]]:
-        """Return how many checks were passed, and if asked for, those without a column."""
+        self, state: RunState, names: Sequence[str], width: int, *, lists_all: bool
+    ) -> list[HostLine]:
+        """Return how many checks were passed, and if asked for, those that the table lacks.
+        `names`: those that it has."""
         if not state.checks:
             return []
         key = key_of(self.app, "passed-checks")
-        summary = host_table.make_passed_summary(state, key, is_folded=not self._lists_passed)
-        if not self._lists_passed:
-            return [summary]
-        return [summary, *host_table.make_passed_rows(state, columns, width)]
+        summary = host_table.make_passed_summary(state, key, is_folded=not lists_all)
+        rows = host_table.make_passed_rows(state, names, width) if lists_all else ()
+        return [HostLine(summary), *map(HostLine, rows)]
 
     # The verdict
 
@@ -280,7 +302,7 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
 
     def action_passed(self) -> None:
         """List the checks that were passed, or fold them."""
-        self._lists_passed = not self._lists_passed
+        self._lists_passed = not self._is_listing_passed
         self.tick()
         if self._lists_passed:
             # The list stands below all else, where it may be out of view.
@@ -301,6 +323,29 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         self.dismiss(DoctorAnswer())
 
 
-def _draw_line(cells: list[checks.Cell]) -> Content:
-    parts = [Content.styled(text, STYLES.get(outcome, "")) for outcome, text in cells]
-    return Content("").join(parts)
+def _make_table(
+    state: RunState, width: int, *, lists_all: bool
+) -> tuple[Sequence[str], list[HostLine]]:
+    """Return the names of the checks that the table of hosts has, and its lines. Without room for
+    one, each check that has found something is a row."""
+    if lists_all:
+        names = host_table.list_host_checks(state)
+        table = host_table.make_check_table(state, names, width)
+        if table:
+            return names, [*table, HostLine()]
+    columns = host_table.choose_columns(state, width)
+    if columns:
+        return columns, [*host_table.make_host_table(state, columns), HostLine()]
+    rows: list[HostLine] = []
+    for name in checks.list_check_names(state) if columns is None else ():
+        if checks.find_worst(state, name) != OK:
+            rows += map(HostLine, checks.make_rows(state, name, width))
+    return (), [*rows, HostLine()] if rows else []
+
+
+def _draw_line(line: HostLine, width: int) -> Content:
+    parts = [Content.styled(text, STYLES.get(outcome, "")) for outcome, text in line.cells]
+    content = Content("").join(parts).rstrip()
+    if not line.ground:
+        return content
+    return content.pad_right(max(0, width - content.cell_length)).stylize(GROUNDS[line.ground])

@@ -290,11 +290,12 @@ def advise_stop(run: str, hosts: Sequence[str]) -> list[str]:
 
 
 def _lost_host(state: RunState) -> str:
-    """Say whether the host was lost or never reached."""
+    """Say whether the host, or only records of it, were lost, or it was never reached."""
     host_name = state.cause.host if state.cause else ""
-    was_reached = state.has_begun or any(
-        host.name == host_name and host.hello for host in state.hosts
-    )
+    cause_hosts = [host for host in state.hosts if host.name == host_name]
+    if any(host.ended and not host.gone for host in cause_hosts):
+        return f"lost records of {host_name}"
+    was_reached = state.has_begun or any(host.hello for host in cause_hosts)
     return f"{'lost' if was_reached else 'could not reach'} {host_name or 'a host'}"
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from remote.format import ranks_text
 from remote.limits import Limits
 from remote.plan.plan import OnNan, Plan
 from remote.run.diagnosis.agent_end import QUIET_ENDS, STOPPING_ENDS
@@ -25,6 +26,16 @@ STOPPED_ELSEWHERE = "stopped from elsewhere"
 """The reason of a stop that a person asked another launcher for."""
 
 
+def has_ended_quietly(host: HostState) -> bool:
+    """Return True if the agent of a host has ended, and that is no failure."""
+    return host.ended is not None and host.ended.reason in QUIET_ENDS
+
+
+def may_hide_ends(host: HostState) -> bool:
+    """Return True if a rank of an ended host may have ended in a record that is missing."""
+    return host.dropped and has_ended_quietly(host)
+
+
 def outcome_of_rank(
     rank: RankState, host: HostState, cause: Cause | None, *, is_over: bool, by_person: bool
 ) -> RankPhase | None:
@@ -35,6 +46,8 @@ def outcome_of_rank(
     exited = rank.exited
     death = rank.death
     if exited is None or death is None:
+        if is_over and may_hide_ends(host) and not by_person:
+            return RankPhase.LOST
         if rank.phase is RankPhase.WAITING:
             return None
         if host.gone:
@@ -118,6 +131,9 @@ class Judge:
         if rank.raised:  # the script itself says what it raised
             stderr_lines = rank.raised.text.split("\n")
         evidence, problem = judge_exit(exited, stderr_lines, complete=is_complete)
+        # Its words may be missing, and have told that others broke its communication.
+        if evidence is Evidence.OWN and host.dropped and not stderr_lines:
+            evidence = Evidence.ORDER
         is_unfit = is_job and exited.code == USAGE_EXIT_CODE and not (exited.stopped or has_stepped)
         during = ""
         missing_input = None
@@ -232,6 +248,7 @@ class Judge:
     def close(self) -> Verdict:
         """Take in that the run has ended. Return its verdict."""
         self.is_over = True
+        self.refusal = self.refusal or self._find_unknown_end()
         self.settle()
         verdict = decide_verdict(self.ranks, self.first_death(), self.by_person)
         if verdict is Verdict.FAILED and not self.cause:  # no stop came before it
@@ -329,11 +346,21 @@ class Judge:
         have_failed = process.has_failed or Evidence.ORDER in evidence_of_others
         return have_failed and Evidence.OWN not in evidence_of_others
 
+    def _find_unknown_end(self) -> Cause | None:
+        """Return that nobody knows how some ranks ended, as records of their host are missing."""
+        for host in self.hosts:
+            unknown_ranks = [
+                rank.rank for rank in self.ranks if rank.host == host.index and rank.exited is None
+            ]
+            if may_hide_ends(host) and unknown_ranks:
+                problem = f"records are missing that say how {ranks_text(unknown_ranks)} ended"
+                return Cause(host.name, -1, problem, time=host.since, evidence=Evidence.UNHEARD)
+        return None
+
     def _describe_unexplained(self) -> str:
         """Return why a run has failed although nothing of it has died."""
         for host in self.hosts:
-            is_quiet = host.ended is not None and host.ended.reason in QUIET_ENDS
-            if host.reason and not is_quiet:
+            if host.reason and not has_ended_quietly(host):
                 return f"{host.name}: {strip_host_name(host.reason, host.name)}"
         return self.stop_reason or "it ended before all ranks had finished"
 

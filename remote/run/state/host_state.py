@@ -116,7 +116,7 @@ class HostState:
     parted: bool = False
     """A connection to it broke."""
     dropped: bool = False
-    """Its agent has dropped records."""
+    """Records of it are missing: its agent has dropped them, or a file of its journal is gone."""
     has_dropped_text: bool = False
     """Its agent has dropped what ranks have printed."""
     death: Cause | None = None

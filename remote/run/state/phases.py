@@ -156,7 +156,7 @@ RUN_STATES = {
     "failed": "a rank failed; the cause says which, and why",
     "refused": "it ended before its first step: a check, a host or the job was not fit for it",
     "stopped": "a person stopped it, or its launcher was gone and it was not kept",
-    "lost": "a host could not be reached, or died",
+    "lost": "a host could not be reached, or died, or nobody knows how its ranks ended",
     "not started": "its hosts have started no rank, and no record here says why",
     "unknown": "nobody here has seen its end; it may be live",
     "unreadable": "its record cannot be read",

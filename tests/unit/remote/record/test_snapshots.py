@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from array import array
 from collections import deque
 from collections.abc import Callable
@@ -32,17 +33,16 @@ from remote.record.snapshots import find_newest
 from remote.record.tape import Tape
 from remote.record.watch import WatchedRun
 from remote.record.write import Recorder
-from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.run.series.definitions import SERIES
 from remote.transport.registry import Transports
 from tests.kit.histories import History, block_of, plan, stepped
-from tests.kit.recorded import recorded
+from tests.kit.recorded import record, recorded
 from tests.kit.stage import Stage, ended, finishes
 from tests.kit.wait import looks
 from training.wire.enums import EndReason
-from training.wire.events import SESSION, encode
+from training.wire.events import encode
 from training.wire.host_events import AgentEnded, Exited, HostSample, OutputText, RankSample
 from training.wire.rank_events import Evaluated, Saved
 
@@ -152,25 +152,29 @@ def read(folder: Path, of: Plan) -> RunState:
     return tape.state
 
 
-def record_with_snapshots(runs_dir: Path, history: History, random: Random) -> Path:
-    """Record a run as a session does, with snapshots now and then."""
-    into = Recorder(runs_dir, history.plan)
-    state = RunState(history.plan)
-    expand = expander(history.plan)
-    for one in history.records:
-        if one.host == SESSION:
-            into.write(one)
-        else:
-            into.raw(encode(one).encode())
-        for part in expand(one):
-            apply_record(state, part)
-        if random.random() < 0.1:
-            into.flush()
-            into.keep_snapshot(state, expand)
-    into.flush()
+def record_with_snapshots(
+    runs_dir: Path, history: History, random: Random, *, waits: bool = False
+) -> Path:
+    """Record a run as a session does, with snapshots now and then. `waits`: none is left out as the
+    one before is still being written."""
+
+    def keeps_snapshot() -> bool:
+        if waits:
+            await_snapshot()
+        return random.random() < 0.1
+
+    into, state = Recorder(runs_dir, history.plan), RunState(history.plan)
+    record(into, history, state, keeps_snapshot)
     into.release()
-    into._snapshots._writer.join()  # type: ignore[union-attr]
+    await_snapshot()
     return into.folder
+
+
+def await_snapshot() -> None:
+    """Wait until the snapshot is written that was begun."""
+    for thread in threading.enumerate():
+        if thread.name == "snapshot":
+            thread.join()
 
 
 def saved(runs_dir: Path, history: History | None = None) -> tuple[Path, Plan]:
@@ -462,13 +466,13 @@ def test_the_snapshots_that_stay_are_spread_over_the_record(
     assert gaps.max() < size / 2.5
     # A replay that jumps back goes on from the nearest one.
     played = Tape(folder, made.plan)
-    for record in made.records[50::97]:
-        played.rewind(record.time)
+    for target in made.records[50::97]:
+        played.rewind(target.time)
         begin = played.share * size
         assert begin == max([0, *(offset for offset in offsets if offset <= begin)])
-        assert not played.advance(record.time, 10**9)
+        assert not played.advance(target.time, 10**9)
         expected = History(made.plan)
-        expected.records = [one for one in made.records if one.time <= record.time]
+        expected.records = [one for one in made.records if one.time <= target.time]
         assert contents(played.state) == contents(expected.state())
     played.close()
 
@@ -477,7 +481,7 @@ def test_two_snapshots_of_a_record_that_is_not_long_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(snapshots, "SPREAD", 1 << 20)
-    folder = record_with_snapshots(tmp_path, History(plan(2)).training(100), Random(0))
+    folder = record_with_snapshots(tmp_path, History(plan(2)).training(100), Random(0), waits=True)
     assert len([*(folder / SNAPSHOTS).iterdir()]) == 2
 
 

@@ -181,7 +181,45 @@ def test_records_dropped_from_a_journal_may_have_held_the_end() -> None:
     history = History(plan(1)).training(steps=3).rank(0, RecordsDropped(4, 9), Exited(0, 0))
     state = history.closed()
     assert state.verdict is Verdict.FINISHED
-    assert "records 4 to 9 were dropped" in state.log.notes[0].text
+    assert "records 4 to 9 are missing" in state.log.notes[0].text
+
+
+def test_a_rank_whose_end_is_among_missing_records_is_lost_and_has_not_failed() -> None:
+    history = History(plan(2)).training(steps=3).done(0)
+    history.say(0, AgentEnded(EndReason.ALL_ENDED))
+    history.say(1, RecordsDropped(4, 9), AgentEnded(EndReason.ALL_ENDED))
+    state = history.closed()
+    assert state.verdict is Verdict.LOST
+    assert state.cause is not None
+    assert (state.cause.host, state.cause.rank) == ("node2", -1)
+    assert "rank 1" in state.cause.problem
+    assert [rank.phase for rank in state.ranks] == ["finished", "lost"]
+
+
+def test_an_end_among_missing_records_hides_no_failure_that_is_known() -> None:
+    history = History(plan(2)).training(steps=3).rank(0, Exited(0, 3))
+    history.say(0, AgentEnded(EndReason.ALL_ENDED))
+    history.say(1, RecordsDropped(4, 9), AgentEnded(EndReason.ALL_ENDED))
+    state = history.closed()
+    assert state.verdict is Verdict.FAILED
+    assert state.cause is not None
+    assert state.cause.rank == 0
+
+
+def test_a_rank_whose_words_are_missing_may_have_followed_another() -> None:
+    history = History(plan(2)).training(steps=3).rank(0, RecordsDropped(4, 9), Exited(0, 1))
+    alone = history.state()
+    assert alone.cause is not None
+    assert alone.cause.rank == 0, "nothing else is known"
+    state = history.rank(1, *raised(1, "ValueError: the labels are wrong")).closed()
+    assert state.cause is not None
+    assert (state.cause.rank, state.cause.victims) == (1, (0,))
+
+
+def test_a_person_has_stopped_a_run_though_records_are_missing() -> None:
+    history = History(plan(1)).training(steps=3).session(Stopping("stopped", by_person=True))
+    history.say(0, RecordsDropped(4, 9), AgentEnded(EndReason.CLOSED))
+    assert history.closed().verdict is Verdict.STOPPED
 
 
 def test_dropped_text_is_told_once_and_hides_no_end() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -107,6 +108,64 @@ def test_what_everybody_has_to_know_is_told_again_once_it_was_dropped(tmp_path: 
     assert [record.event for record in told[-3:]] == [hello, launched, exited]
     assert {record.attempt for record in told} == {1}
     assert [record.seq for record in kept] == list(range(dropped.seq + 1, kept[-1].seq + 1))
+
+
+HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30)
+LAUNCHED, EXITED = Launched((0,), (0,)), Exited(0, 0)
+ENDED = AgentEnded(EndReason.ALL_ENDED)
+
+
+def test_the_end_of_a_rank_outlives_a_segment_that_somebody_renames(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path), 0)
+    journal.write(0, [HELLO, LAUNCHED])
+    follower = JournalReader(str(tmp_path), 0, 0)
+    assert len(read(follower)) == 2
+    renamed_path = tmp_path / "000000000001.journal"
+    renamed_path.rename(tmp_path / "renamed")
+    journal.write(0, [EXITED])
+    journal.write(0, [ENDED])
+    told_again = [HELLO, LAUNCHED, EXITED, ENDED]
+    assert [record.event for record in read(follower)] == told_again
+    dropped, *kept = read(JournalReader(str(tmp_path), 0, 0))
+    assert dropped.event == RecordsDropped(1, 2)
+    assert [record.event for record in kept] == told_again
+
+
+def test_the_last_record_comes_with_what_was_in_an_old_segment_that_is_gone(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path), 0, segment=1000)
+    journal.write(0, [HELLO, LAUNCHED, EXITED])
+    for number in range(1, 21):
+        journal.write(0, [report(number, 100)])
+    first_segment = min(tmp_path.glob("*.journal"))
+    first_segment.unlink()
+    journal.write(0, [ENDED])
+    dropped, *kept = read(JournalReader(str(tmp_path), 0, 0))
+    assert isinstance(dropped.event, RecordsDropped)
+    assert [record.event for record in kept[-4:]] == [HELLO, LAUNCHED, EXITED, ENDED]
+
+
+def test_a_journal_whose_old_segments_are_deleted_keeps_to_its_limit(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path), 0, segment=1000, limit=3000)
+    for number in range(1, 101):
+        journal.write(0, [report(number, 100)])
+        if number % 10 == 0:
+            min(tmp_path.glob("*.journal")).unlink()
+    assert sum(path.stat().st_size for path in tmp_path.glob("*.journal")) <= 3200
+    assert read(JournalReader(str(tmp_path), 0, 0))[-1].event == report(100, 100)
+
+
+def test_a_follower_reads_on_though_the_folder_of_the_journal_is_gone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    journal = Journal(str(folder), 0, segment=1000)
+    journal.write(0, [HELLO, LAUNCHED])
+    descriptor = os.open(folder / "000000000001.journal", os.O_RDONLY)
+    shutil.rmtree(folder)
+    for number in range(1, 21):
+        journal.write(0, [report(number, 100)])
+    written = os.pread(descriptor, 1 << 20, 0).splitlines()
+    os.close(descriptor)
+    assert [decode(line).seq for line in written] == list(range(1, 23))  # type: ignore[union-attr]
 
 
 def test_a_journal_that_drops_nothing_tells_nothing_again(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ from tests.kit.looks import screen_text
 from training.job import Job
 from training.wire.events import SESSION
 from tui.app.app import RankboardApp
-from tui.doctor import checks, host_table
+from tui.doctor import host_table
+from tui.doctor.host_table import HostLine
 from tui.doctor.screen import DoctorScreen
 from tui.kit import choice_dialogs
 from tui.kit.choice_dialogs import ChoiceDialog
@@ -677,7 +678,7 @@ async def test_the_worst_finding_of_a_host_is_its_mark_and_nothing_waits() -> No
 def weak_node3(doctor: ActedSession) -> None:
     """Let checks of four hosts find that one has few cores."""
     advice = "leave it out with --exclude node3"
-    text = "only 0.1 cores, the others 0.4: steps will be about 4 times slower"
+    text = "only 0.1 cores, the others 0.4: steps will be about 4x slower"
     weak = CheckFinished(2, "cores", "warning", text, advice, value="0.1", helps_to_exclude=True)
     fine = [CheckFinished(host, "cores", "ok", "0.4") for host in (0, 1, 3)]
     doctor.say(SESSION, *fine, weak, SessionClosed())
@@ -728,16 +729,16 @@ async def test_checks_are_written_anew_only_where_they_have_found_something(
 ) -> None:
     form, written = Form(), list[str]()
 
-    def counted(state: RunState, columns: Sequence[str]) -> list[list[checks.Cell]]:
+    def counted(state: RunState, names: Sequence[str], width: int) -> list[HostLine]:
         written.append("table")
-        return table(state, columns)
+        return table(state, names, width)
 
     def marked(state: RunState) -> dict[str, host_marks.HostMark]:
         written.append("marks")
         return known(state)
 
-    table, known = host_table.make_host_table, host_marks.mark_hosts
-    monkeypatch.setattr(host_table, "make_host_table", counted)
+    table, known = host_table.make_check_table, host_marks.mark_hosts
+    monkeypatch.setattr(host_table, "make_check_table", counted)
     monkeypatch.setattr(launch, "mark_hosts", marked)
     async with form.opened(size=(120, 40)) as pilot:
         await pilot.press("f2")

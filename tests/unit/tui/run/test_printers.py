@@ -55,6 +55,7 @@ from training.wire.host_events import (
     Launched,
     OutputText,
     RankSample,
+    RecordsDropped,
 )
 from training.wire.rank_events import Entered, Evaluated, Saved, ScriptMetrics, StepFinished
 from tui.app import show_run as front
@@ -642,6 +643,16 @@ def test_a_lost_host_in_a_training_run() -> None:
     err = printed(history, PlainPrinter)[1]
     assert "cause: node2: host lost: no sign of life for 60 s; rank 1 followed" in err
     assert err.endswith("rankboard: lost node2 after 0 s\n")
+
+
+def test_a_run_of_which_only_records_are_lost_has_lost_no_host() -> None:
+    history = History(plan(2)).training(steps=2).done(0)
+    history.say(0, AgentEnded(EndReason.ALL_ENDED))
+    history.say(1, RecordsDropped(4, 9), AgentEnded(EndReason.ALL_ENDED))
+    history.closed()
+    err = printed(history, PlainPrinter)[1]
+    assert "cause: node2: records are missing that say how rank 1 ended" in err
+    assert err.endswith("rankboard: lost records of node2 after 0 s\n")
 
 
 # A user's own program -----------------------------------------------------------------------------
