@@ -422,6 +422,14 @@ TABLE: dict[str, tuple[Row, ...]] = {
         OPEN,
         ("cell", "d", "cell", "Runs of this row", "list the runs of the chosen cell"),
         (
+            "same-rows",
+            "v",
+            "rows",
+            "All rows",
+            "show rows with the same values apart, or as one",
+            SHOWN,
+        ),
+        (
             "retry",
             "R",
             "retry",
