@@ -27,6 +27,7 @@ COMMANDS = (
     "prune",
     "setup",
     "attach",
+    "wait",
     "open",
     "watch",
     "serve",
