@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo lint test simulate fuzz check bench format lock
+.PHONY: demo lint test simulate fuzz check bench dist format lock
 
 unexport PYTHONDONTWRITEBYTECODE  # else every rank and agent of the tests compiles all code anew
 
@@ -10,9 +10,9 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rankboard needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
-	@echo "installing rankboard and torch into .venv: several GB, a minute or more"
+	@echo "installing rankboard and torch into .venv: 3 GB are downloaded and take 6 GB of disk, some minutes"
 	$(PYTHON) -m venv .venv
-	$(INSTALL) .
+	$(INSTALL) '.[local]'
 	@touch $@
 
 # Also install what tests and checks need.
@@ -60,6 +60,13 @@ format: .venv/installed-dev
 # Run the benchmarks that take a few minutes. The first lines of the others say how to run them.
 bench: .venv/installed-dev
 	@for bench in startup between link sync; do echo "== $$bench"; $(BIN)/python bench/$$bench.py || exit; done
+
+# Build the wheel and the source archive, and check both.
+dist: .venv/installed-dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
 
 # Write the installed versions into constraints.txt.
 lock: .venv/installed-dev

@@ -158,12 +158,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=10_000_000)
     parser.add_argument("--block", type=int, default=100, help="steps of a rank in a record")
+    parser.add_argument("--rate", type=float, default=100.0, help="steps of a rank in a second")
     parser.add_argument("--folder", type=Path, help="where the run is made and kept, or is already")
     parser.add_argument("--without-files", action="store_true", help="no report and no export")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="rankboard-week-") as temporary:
         folder = given.folder or Path(temporary)
-        run = LongRun(folder.resolve(), given.steps, block=given.block)
+        run = LongRun(folder.resolve(), given.steps, rate=given.rate, block=given.block)
         # What signs the run, and what the commands remember, is apart from that of other runs.
         os.environ["XDG_STATE_HOME"] = str(run.folder / "state")
         os.environ["XDG_CONFIG_HOME"] = str(run.folder / "config")

@@ -28,6 +28,7 @@ from training.wire.records import (
     immutable,
     require,
 )
+from training.wire.step_block import StepBlock
 
 
 @immutable
@@ -300,10 +301,10 @@ EVENTS: tuple[type[Event], ...] = (*wire.EVENTS, *LAUNCHER_EVENTS)
 
 _TIME = Annotated[float, Meta(ge=0, le=LAST_TIME)]
 _NUMBER = Annotated[int, Meta(le=LARGEST)]
-_read_text = Reader(
-    OutputText, dict.fromkeys(("host", "attempt", "seq"), _NUMBER) | {"time": _TIME}
-)
+_RECORD_KEYS = dict.fromkeys(("host", "attempt", "seq"), _NUMBER) | {"time": _TIME}
+_read_text = Reader(OutputText, _RECORD_KEYS)
 _read_step = Reader(StepFinished, {"time": _TIME}, StepFinished.bounds)
+_read_block = Reader(StepBlock, _RECORD_KEYS, StepBlock.bounds)
 _figures_of = attrgetter(*(field.name for field in fields(StepFinished)))
 _lines = RecordCodec(EVENTS, load)
 encode = _lines.encode
@@ -319,6 +320,16 @@ def decode(line: str | bytes) -> Record | None:
         return _lines.decode(line)
     text = OutputText(values.rank, values.stream, values.text)
     return Record(values.host, values.attempt, values.seq, values.time, text)
+
+
+def decode_packed(line: str | bytes) -> Record | None:
+    """Do as `decode`, but leave a block of steps packed: whoever unpacks it finds out whether it is
+    damaged."""
+    values = _read_block.read(line)
+    if values is None or values.seq == FIRST:
+        return decode(line)
+    block = StepBlock(values.rank, values.step, values.count, values.columns)
+    return Record(values.host, values.attempt, values.seq, values.time, block)
 
 
 def expand(record: Record) -> Sequence[Record]:

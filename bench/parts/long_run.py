@@ -153,6 +153,7 @@ class LongRun:
                 epoch = last // STEPS_PER_EPOCH
                 loss = float(rows["loss"].mean())
                 events += [
+                    OutputText(rank, "stdout", f"epoch {epoch}: loss {loss:.4f}"),
                     _report(Epoch(rank, epoch, last, loss, 0.8, 320_000, 100.0), now),
                     _report(Evaluated(rank, epoch, last, loss, 0.8, 10_000, 1.0), now),
                 ]

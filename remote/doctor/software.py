@@ -51,9 +51,9 @@ def check_torch(checked: CheckedHost) -> HostFinding | str:
 def _install(checked: CheckedHost, packages: str, options: str = "") -> str:
     """Say how to install packages on a host. `rankboard setup` comes first: the Python of a system
     such as Debian refuses what pip would put beside its own packages."""
-    pip_command = f"{checked.hello.executable} -m pip install {packages}"
     if checked.plan.is_local:
-        return f"install it with {pip_command}"
+        return f"install it with {checked.hello.executable} -m pip install 'rankboard[local]'"
+    pip_command = f"{checked.hello.executable} -m pip install {packages}"
     setup_command = f"rankboard setup{checked.plan.hosts_option}{options}"
     return (
         f"{setup_command} installs it on all hosts; by hand, in an environment of your own there: "

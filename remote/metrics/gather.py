@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
 from typing import NamedTuple
 
-from remote.metrics.steps import StepCollector
-from remote.metrics.usage import SampleRow, host_row
+from remote.metrics.step_collector import StepCollector
+from remote.metrics.step_index import StepIndex, StepPart
+from remote.metrics.step_rows import HostClock, to_session_time
+from remote.metrics.usage import MOST_ROWS, SampleCollector, host_row
 from remote.run.run_state import RunState
 from remote.run.state import script_metrics
 from remote.run.state.host_state import HostState
@@ -15,7 +22,7 @@ from remote.run.state.script_rank import ScriptRank
 from training.wire.events import Record
 from training.wire.host_events import GpuSample, HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved, ScriptMetrics, Started, StepFinished
-from training.wire.step_block import StepBlock, StepColumns
+from training.wire.step_block import StepBlock
 
 
 class MetricValue(NamedTuple):
@@ -28,44 +35,88 @@ class MetricValue(NamedTuple):
     value: float
 
 
+class MetricCollector:
+    """Collects the values that scripts reported: all of a short run, one in every few of each
+    metric and rank of a long one."""
+
+    def __init__(self, most_values: int) -> None:
+        self._most_values = most_values
+        self._count = 0
+        self._collected: dict[tuple[int, str], SampleCollector] = {}
+
+    def append(self, value: MetricValue) -> None:
+        """Take in the next value."""
+        collector = self._collected.get((value.rank, value.name))
+        if collector is None:
+            collector = SampleCollector(self._most_values)
+            self._collected[value.rank, value.name] = collector
+        collector.append((self._count, value.step, value.time, value.value))
+        self._count += 1
+
+    def list_values(self, zero: float) -> tuple[MetricValue, ...]:
+        """Return the values in the order in which they came, with times since `zero`."""
+        numbered_values = []
+        for (rank, name), collector in self._collected.items():
+            for number, step, time, figure in collector.rows(4).tolist():
+                value = MetricValue(rank, int(step), time - zero, name, figure)
+                numbered_values.append((number, value))
+        return tuple(value for _, value in sorted(numbered_values, key=itemgetter(0)))
+
+
 class RunCollector:
     """Steps and samples of a run as rows, those of each host and rank on their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_all: bool = False) -> None:
+        """`keeps_all`: of a long run as well. Of its steps, keep at least where they stand."""
+        most = sys.maxsize if keeps_all else MOST_ROWS
         self.steps = StepCollector()
-        self.hosts: dict[int, list[SampleRow]] = defaultdict(list)
-        self.ranks: dict[int, list[SampleRow]] = defaultdict(list)
-        self.gpus: dict[int, list[SampleRow]] = defaultdict(list)
+        self.step_index = StepIndex() if keeps_all else None
+        self.hosts: dict[int, SampleCollector] = defaultdict(partial(SampleCollector, most))
+        self.ranks: dict[int, SampleCollector] = defaultdict(partial(SampleCollector, most))
+        self.gpus: dict[int, SampleCollector] = defaultdict(partial(SampleCollector, most))
         self.started: dict[int, Started] = {}
         self.saved: dict[int, list[Saved]] = defaultdict(list)
-        self.metrics: list[MetricValue] = []
+        self.metrics = MetricCollector(most)
         self.test_times: dict[tuple[int, int], float] = {}
         """When rank 0 reported the test after an epoch and step."""
         self._known_metrics = script_metrics.RunMetrics()
 
-    def take(self, record: Record, state: RunState) -> None:
-        """Take in a record that the state has just taken in."""
+    def take(self, record: Record, state: RunState, line_offset: int) -> None:
+        """Take in a record that the state has just taken in, and that stands in the line of the
+        run's record that begins at this byte."""
         host = state.host(record.host)
         if host is None:
             return
-        when = _find_time(record.time, host)
+        when = to_session_time(record.time, _clock_of(host))
         if isinstance(record.event, HostSample):
             self.hosts[host.index].append(host_row(record.event, when))
             return
         rank = state.source_of(record.event, host)
         # What ranks of an attempt before the restart still report is of no use.
         if rank is not None and state.trains(rank) and record.attempt >= state.attempt:
-            self._take_of_rank(record, rank, host)
+            self._take_of_rank(record, rank, host, line_offset)
 
-    def _take_of_rank(self, record: Record, rank: RankState, host: HostState) -> None:
+    def find_parts(self, folder: Path, zero: float) -> Callable[[], Iterator[StepPart]] | None:
+        """Return what yields the parts in which all steps of the run in a folder are read, with
+        times since `zero`; None if they are those of `steps`, or not all were to be kept."""
+        if self.step_index is None or self.steps.stride == 1:
+            return None
+        return partial(self.step_index.list_parts, folder, self.steps.resumed_steps, zero)
+
+    def _take_of_rank(
+        self, record: Record, rank: RankState, host: HostState, line_offset: int
+    ) -> None:
         event = record.event
-        when = _find_time(record.time, host)
+        when = to_session_time(record.time, _clock_of(host))
         match event:
             case StepBlock():
-                self._take_steps(event.unpack(), record, rank, host)
+                self.steps.add_block(event, record, _clock_of(host))
+                if self.step_index:
+                    self.step_index.add_block(event, line_offset, _clock_of(host))
             case StepFinished():
-                shown_step = rank.shown_step(event) if isinstance(rank, ScriptRank) else event
-                self.steps.add(shown_step, record.attempt, when)
+                self.steps.add(event, record.attempt, when)
+                if self.step_index:
+                    self.step_index.add(event, record.attempt, when)
             case RankSample():
                 self.ranks[rank.rank].append((when, event.cpu, event.memory))
             # The state takes no sample of a GPU that the rank does not use.
@@ -86,16 +137,6 @@ class RunCollector:
             case Evaluated() if rank.rank == 0:
                 self.test_times[event.epoch, event.step] = when
 
-    def _take_steps(
-        self, steps: StepColumns, record: Record, rank: RankState, host: HostState
-    ) -> None:
-        if isinstance(rank, ScriptRank):
-            steps = rank.shown_steps(steps)
-        times = [_find_time(min(time, record.time), host) for time in steps.times]
-        self.steps.add_steps(steps, record.attempt, times)
 
-
-def _find_time(time: float, host: HostState) -> float:
-    """Return a time of a host's clock by the session's."""
-    # A host whose clock is wrong, or that lies, has nothing from before it began.
-    return max(time - host.offset, host.began)
+def _clock_of(host: HostState) -> HostClock:
+    return HostClock(host.offset, host.began)

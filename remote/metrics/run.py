@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,20 @@ from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.metrics.conditions import UNKNOWN, Conditions, find_conditions
 from remote.metrics.gather import MetricValue, RunCollector
+from remote.metrics.read_record import collect_run
+from remote.metrics.step_collector import WINDOW
+from remote.metrics.step_index import StepPart
 from remote.metrics.steps import Floats, StepTable
 from remote.metrics.usage import GpuUsage, HostUsage, RankUsage, as_columns
 from remote.metrics.waiting import WaitTimes, measure_waits
 from remote.plan.expected import GRADIENT
 from remote.record import files, summary
-from remote.record.events_file import read_records
 from remote.record.layout import PLAN
 from remote.record.read import load_plan
 from remote.record.remarks import Remark, find_remarks
-from remote.run.apply import apply_record
 from remote.run.findings.flaws import find_flaws
 from remote.run.findings.script_visibility import unused_rules
 from remote.run.findings.training_loss import find_training_loss
-from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.host_state import HostState
@@ -116,6 +116,8 @@ class RunFigures:
     launched_with: dict[str, str]
     """Versions of the launcher by name."""
     steps: StepTable
+    """All of a short run. Of a long one, those of one in every `step_stride` windows, see
+    `remote.metrics.step_collector`."""
     training_loss: float | None
     """See `find_training_loss`."""
     evaluations: tuple[EvaluationFigures, ...]
@@ -125,6 +127,9 @@ class RunFigures:
     """What a reader has to know who compares the figures."""
     summary: dict[str, Any]
     """That of `remote.record.summary`."""
+    step_stride: int = 1
+    all_steps: Callable[[], Iterator[StepPart]] | None = None
+    """Yields the parts in which all steps are read; None if these are `steps`, or nobody asked."""
     metrics: tuple[MetricValue, ...] = ()
     prints_other_loss: bool = False
     """It printed another loss than that of its steps, so that this is left out."""
@@ -206,18 +211,16 @@ def _ignore(remark: str) -> None:
     """Leave a remark out."""
 
 
-def read_figures(folder: Path, remark: Callable[[str], object] = _ignore) -> RunFigures:
+def read_figures(
+    folder: Path, remark: Callable[[str], object] = _ignore, *, keeps_all: bool = False
+) -> RunFigures:
     """Read the figures of the run that is recorded in a folder.
 
-    `remark` hears of what was left out. Raises: RunFolderError; OtherFormat.
+    `remark` hears of what was left out. `keeps_all`: all values of a long run as well, and with
+    `all_steps`, where all steps are. Raises: RunFolderError; OtherFormat.
     """
-    plan = load_plan(folder)
-    state = RunState(plan)
-    collector = RunCollector()
-    for record in read_records(folder, len(plan.hosts), remark, expander(plan)):
-        apply_record(state, record)
-        # After the state, which has fitted the record and knows the rank's attempt.
-        collector.take(record, state)
+    collector = RunCollector(keeps_all=keeps_all)
+    state = collect_run(folder, load_plan(folder), collector, remark)
     for message in unused_rules(state):
         remark(message)
     return make_figures(folder, state, collector)
@@ -227,6 +230,8 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
     """Return the figures of a run from all that its records say."""
     plan = state.plan
     steps, zero = collector.steps.table(state.started)
+    if state.progress.prints_other_loss:
+        steps = steps.without_losses_of_watch()
     return RunFigures(
         name=plan.run,
         folder=folder,
@@ -242,17 +247,25 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
         zero=zero,
         launched_with=_read_versions(folder),
         steps=steps,
+        step_stride=collector.steps.stride,
+        all_steps=collector.find_parts(folder, zero),
         training_loss=find_training_loss(state),
         evaluations=_list_evaluations(state, collector, zero),
         restarts=tuple(state.progress.restarts),
         stalls=tuple(state.stalls),
-        remarks=tuple(find_remarks(state)),
+        remarks=(*find_remarks(state), *_remark_on_sample(collector.steps.stride)),
         summary=summary.summarize(state),
-        metrics=tuple(value._replace(time=value.time - zero) for value in collector.metrics),
+        metrics=collector.metrics.list_values(zero),
         prints_other_loss=state.progress.prints_other_loss,
         trains_apart=state.trains_apart,
         conditions=find_conditions(state),
     )
+
+
+def _remark_on_sample(stride: int) -> Iterator[Remark]:
+    if stride > 1:
+        text = f"many steps: its curves and means are those of {WINDOW} in every {stride * WINDOW}"
+        yield Remark(text, is_warning=False)
 
 
 def _host_figures(host: HostState, collector: RunCollector, zero: float) -> HostFigures:

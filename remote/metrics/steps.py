@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from operator import attrgetter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
-
-from training.wire.rank_events import StepFinished
-from training.wire.step_block import StepColumns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 FIRST = 2
 LAST = 40
 """The iterations that the assignment times: the first one is a warm-up."""
-PACKED = 1 << 16
-"""Steps that are kept as objects before they become rows of arrays."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +64,12 @@ class StepTable:
         """Return the steps of one rank."""
         return self.where(self.rank == rank)
 
+    def without_losses_of_watch(self) -> StepTable:
+        """Return the steps without the losses that were not read from a log, see
+        `remote.run.state.script_rank.is_of_watch`."""
+        is_of_watch = (self.compute > 0) | (self.sync > 0)
+        return replace(self, loss=np.where(is_of_watch, np.nan, self.loss))
+
     def warm(self) -> StepTable:
         """Return all but the first iteration of each rank."""
         return self.where(self._iterations() >= FIRST)
@@ -115,13 +115,19 @@ class StepTable:
 
         What is not finite stays, so that a loss of NaN is seen.
         """
+        steps, means = self.means_over_ranks([column])
+        return steps, means[column]
+
+    def means_over_ranks(self, columns: Sequence[str]) -> tuple[Ints, dict[str, Floats]]:
+        """Return what `mean_over_ranks` does, for several columns."""
         steps, step_places = np.unique(self.step, return_inverse=True)
+        rank_counts = np.maximum(np.bincount(step_places, minlength=len(steps)), 1)
+        means = {}
         with np.errstate(invalid="ignore", over="ignore"):
-            column_sums = np.bincount(
-                step_places, weights=self.column(column), minlength=len(steps)
-            )
-        rank_counts = np.bincount(step_places, minlength=len(steps))
-        return steps, column_sums / np.maximum(rank_counts, 1)
+            for name in columns:
+                sums = np.bincount(step_places, self.column(name), minlength=len(steps))
+                means[name] = sums / rank_counts
+        return steps, means
 
     def percentiles(self, column: str, shares: Sequence[float]) -> tuple[float, ...]:
         """Return percentiles (0 to 100) of a column over all rows; NaN without any."""
@@ -153,89 +159,18 @@ COLUMNS = tuple(column.name for column in fields(StepTable))
 SERIES = tuple(name for name in COLUMNS if name not in ("rank", "step", "epoch", "time"))
 """Columns that are measured at each step."""
 WHOLE_NUMBERS = ("rank", "step", "epoch")
-_measurements: Callable[[StepFinished], tuple[float, ...]] = attrgetter(*SERIES)
-_measurement_columns: Callable[[StepColumns], tuple[Sequence[float], ...]] = attrgetter(*SERIES)
 
 
-class StepCollector:
-    """Collects the steps of a run, in order of arrival."""
-
-    def __init__(self) -> None:
-        # Objects take much more memory than rows, so they are packed from time to time.
-        self._steps: list[tuple[StepFinished, int, float]] = []
-        self._whole: list[Ints] = []
-        self._figures: list[Floats] = []
-        self._resumed: dict[int, int] = {}
-
-    def add(self, step: StepFinished, attempt: int, when: float) -> None:
-        """Take in a step of an attempt that ended at this Unix time."""
-        self._steps.append((step, attempt, when))
-        if len(self._steps) >= PACKED:
-            self._pack()
-
-    def add_steps(self, steps: StepColumns, attempt: int, times: Sequence[float]) -> None:
-        """Take in steps of a rank in an attempt, each with the Unix time at which it ended."""
-        self._pack()
-        count = len(steps)
-        ranks = np.full(count, steps.rank)
-        attempts = np.full(count, attempt)
-        self._whole.append(np.stack([ranks, steps.step, steps.epoch, attempts], axis=1))
-        self._figures.append(np.stack([times, *_measurement_columns(steps)], axis=1))
-
-    def resume(self, attempt: int, step: int) -> None:
-        """Note that an attempt begins after this step: later ones of attempts before it did not
-        happen."""
-        # All ranks of an attempt report this; the first one is as good as any.
-        self._resumed.setdefault(attempt, step)
-
-    def table(self, started: float) -> tuple[StepTable, float]:
-        """Return all steps, and the Unix time at which the first one began.
-
-        That is not before the run has `started`, whatever a host says, and that time itself if
-        there are no steps.
-        """
-        self._pack()
-        whole_numbers = np.concatenate(self._whole)
-        figures = np.concatenate(self._figures)
-        time_zero = started
-        if len(figures):
-            step_seconds = np.nan_to_num(figures[:, 1 + SERIES.index("seconds")])
-            time_zero = max(started, float((figures[:, 0] - step_seconds).min()))
-        lasting_rows = self._find_lasting(whole_numbers)
-        whole_numbers = whole_numbers[lasting_rows]
-        figures = figures[lasting_rows]
-        figures[:, 0] -= time_zero
-        return StepTable(*whole_numbers[:, : len(WHOLE_NUMBERS)].T, *figures.T), time_zero
-
-    def _pack(self) -> None:
-        steps = self._steps
-        if not steps and self._whole:
-            return
-        whole_rows = [(step.rank, step.step, step.epoch, attempt) for step, attempt, _ in steps]
-        figure_rows = [(when, *_measurements(step)) for step, _, when in steps]
-        # `reshape`, since an array of no rows has no columns. The first or last one is the attempt
-        # or the time, which come beside the columns of a step.
-        whole_numbers = np.array(whole_rows, dtype=np.int64)
-        self._whole.append(whole_numbers.reshape(-1, 1 + len(WHOLE_NUMBERS)))
-        figures = np.array(figure_rows, dtype=np.float64)
-        self._figures.append(figures.reshape(-1, 1 + len(SERIES)))
-        self._steps = []
-
-    def _find_lasting(self, whole_numbers: Ints) -> Ints:
-        """Return the rows that count, ordered by rank and step."""
-        rank, step, _, attempt = whole_numbers.T
-        has_happened = np.ones(len(whole_numbers), dtype=bool)
-        for later_attempt, resumed_step in self._resumed.items():
-            has_happened &= (attempt >= later_attempt) | (step <= resumed_step)
-        row_order = np.flatnonzero(has_happened)
-        # Of rows of the same rank and step, the last one to arrive comes last, and counts.
-        row_order = row_order[np.lexsort((row_order, step[row_order], rank[row_order]))]
-        is_same_rank = np.diff(rank[row_order]) == 0
-        is_same_step = np.diff(step[row_order]) == 0
-        is_last = np.r_[~(is_same_rank & is_same_step), True]
-        # Of no rows there are no differences, and the one True is too many.
-        lasting_rows: Ints = row_order[is_last[: len(row_order)]]
-        return lasting_rows
+def join_tables(tables: Iterable[StepTable]) -> StepTable:
+    """Return the rows of tables, at least one, that follow each other by step."""
+    all_tables = [*tables]
+    order = np.argsort(np.concatenate([table.rank for table in all_tables]), kind="stable")
+    return StepTable(
+        **{
+            name: np.concatenate([getattr(table, name) for table in all_tables])[order]
+            for name in COLUMNS
+        }
+    )
 
 
 def _finite_mean(values: Floats) -> float:

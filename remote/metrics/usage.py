@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
@@ -9,6 +10,9 @@ import numpy as np
 
 from remote.metrics.steps import Floats
 from training.wire.host_events import HostSample
+
+MOST_ROWS = 1 << 15
+"""Samples of a host or rank that are kept at the most; those of nine hours, at one a second."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,8 +67,33 @@ def host_row(sample: HostSample, when: float) -> SampleRow:
     return when, mean_cpu, sample.memory_used, sample.memory_total, sample.sent, sample.received
 
 
-def as_columns(kind: type[Usage], rows: list[SampleRow], zero: float) -> Usage:
-    """Return the usage in rows, with times since the Unix time `zero`."""
-    # `reshape`, since an array of no rows has no columns.
-    time, *figure_columns = np.array(rows, dtype=np.float64).reshape(-1, len(fields(kind))).T
+class SampleCollector:
+    """Collects the rows of samples of one kind and place, in order of time: all of a short run, one
+    in every few of a long one."""
+
+    def __init__(self, most_rows: int = MOST_ROWS) -> None:
+        self.count = 0
+        """Rows that were offered."""
+        self._most_rows = most_rows
+        self._stride = 1
+        # A few bytes for each number, where tuples of objects take several times as many.
+        self._numbers = array("d")
+
+    def append(self, row: SampleRow) -> None:
+        """Take in the next row. All have one length."""
+        if self.count % self._stride == 0:
+            self._numbers.extend(row)
+        self.count += 1
+        if len(self._numbers) > self._most_rows * len(row):
+            self._numbers = array("d", self.rows(len(row))[::2].tobytes())
+            self._stride *= 2
+
+    def rows(self, width: int) -> Floats:
+        """Return the rows, each with `width` numbers."""
+        return np.array(self._numbers, dtype=np.float64).reshape(-1, width)
+
+
+def as_columns(kind: type[Usage], samples: SampleCollector, zero: float) -> Usage:
+    """Return the usage in samples, with times since the Unix time `zero`."""
+    time, *figure_columns = samples.rows(len(fields(kind))).T
     return kind(time - zero, *figure_columns)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -36,6 +37,8 @@ BLOCK = 1 << 16
 """Bytes that are read at once where whole blocks may be skipped."""
 Remark = Callable[[str], object]
 """Is called with a sentence for the user."""
+Decode = Callable[[bytes], Record | None]
+"""Returns the record of a line; None if it is not a record."""
 
 
 class RunFolderError(MistakeError):
@@ -109,7 +112,7 @@ class RecordParser:
         self.left_out = 0
         """How many records were left out."""
 
-    def parse(self, lines: Iterable[bytes]) -> Iterator[Record]:
+    def parse(self, lines: Iterable[bytes], decode: Decode = decode) -> Iterator[Record]:
         """Yield the records of these lines. Raises: OtherFormat."""
         for line in lines:
             record = decode(line)
@@ -182,6 +185,21 @@ class EventsReader:
             line = self._open().readline(LIMITS.line + 1)
             return list(self.parser.parse((line,))) if line else []
         return []
+
+    def read_lines(self, end: int = sys.maxsize) -> Iterator[bytes]:
+        """Yield the whole lines up to the byte `end`, where a line begins. Raises: RunFolderError,
+        if the file cannot be read."""
+        with self._explained():
+            while self.offset < end and (line := self._read_line()):
+                yield line
+
+    def read_record_at(self, offset: int, decode: Decode = decode) -> Record | None:
+        """Return the record of the line that begins at the byte `offset`, as it stands there; None
+        if it is not a record. Raises: RunFolderError, if the file cannot be read."""
+        with self._explained():
+            self.seek(offset)
+            return decode(self._read_line())
+        return None
 
     def _read_line(self) -> bytes:
         """Return the next whole line, b"" at the end. A line beyond the limit is passed over."""

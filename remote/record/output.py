@@ -23,7 +23,9 @@ from training.wire.host_events import OutputText
 
 BLOCK = 1 << 16
 """Bytes that are searched at once."""
-OUTPUT = compile_scan((OutputText.wire_name, Restarted.wire_name))
+LARGEST_BLOCK = 1 << 22
+OUTPUT_NAMES = (OutputText.wire_name, Restarted.wire_name)
+OUTPUT = compile_scan(OUTPUT_NAMES)
 BUT_NUMBERS = compile_scan_for_others(("steps", "hostsample", "ranksample", "gpusample"))
 
 
@@ -91,7 +93,8 @@ def _read_backwards(reader: EventsReader) -> Iterator[tuple[int, bytes]]:
         if block:
             yield reader.offset, block
             block_end = begin
-            block_size = BLOCK
+            # If there is nothing near the end, there may be nothing for long.
+            block_size = min(2 * block_size, LARGEST_BLOCK)
         elif block_size >= block_end:
             return
         else:
@@ -99,6 +102,9 @@ def _read_backwards(reader: EventsReader) -> Iterator[tuple[int, bytes]]:
 
 
 def _parse_output(reader: EventsReader, block: bytes) -> list[Record]:
+    # Most blocks have steps only. A plain text is found much faster than a pattern.
+    if not any(name.encode() in block for name in OUTPUT_NAMES):
+        return []
     return list(reader.parser.parse(find_lines(block, OUTPUT)))
 
 

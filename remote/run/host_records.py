@@ -169,6 +169,8 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
         case Spawned() if not run.plan.job:  # a script reports no phases but its meetings
             _enter_phase(run, rank, RankPhase.TRAINING, when)
         case Exited():
+            if rank.has_ended_well and rank.step:
+                run.progress.compare_argument(rank.step, is_last=True)
             judge_rank(run, rank)
         case WorkerExited():
             workers.take_exit(run, rank, when)
@@ -187,6 +189,7 @@ def _take_step(
         _take_divergence(run, Diverged(rank.rank, step.step, step.loss, when), host, when)
     if run.stalls:
         _end_stall_if_over(run, when)
+    run.progress.compare_argument(rank.step)
     _update_forecast(run, rank)
 
 
@@ -213,6 +216,7 @@ def take_steps(
         part = steps.part(start, stop)
         rank.take_steps(part, times[start:stop])
         _show_detectors(run, part, rank, times[start:stop])
+    run.progress.compare_argument(rank.step)
     if rank is find_leader(run.ranks):
         run.forecast.take_pace(steps.step, steps.seconds, run.progress.steps)
         _update_forecast(run, rank)
@@ -322,7 +326,9 @@ def _begin_script(run: RunState, step: StepFinished, when: float) -> None:
     is_watched = run.plan.job is None and is_of_watch(step.compute, step.sync)
     if is_watched and not progress.watched:
         progress.watched = True
-        run.note("", f"{WATCHED}; {TOTAL_HINT}", when)
+        total = run.progress.argument_steps
+        total_text = f"its arguments ask for {total:,}" if total else TOTAL_HINT
+        run.note("", f"{WATCHED}; {total_text}", when)
     if progress.first_step_attempt < run.attempt:
         progress.first_step_attempt = run.attempt
         last_step = max(0, step.step - 1)

@@ -9,6 +9,7 @@ from operator import attrgetter
 from remote.events import CheckFinished, RemarkMade
 from remote.limits import LIMITS, Limits
 from remote.plan.plan import Plan
+from remote.plan.step_argument import find_step_argument
 from remote.run.diagnosis.detector import Detector
 from remote.run.diagnosis.divergence import DivergenceDetector
 from remote.run.diagnosis.forecast import Forecast
@@ -88,7 +89,8 @@ class RunState:
         """Those as well that are not part of this attempt, as they were last."""
         self.launcher = LauncherState(plan.policy, hosts=tuple(range(len(plan.hosts))))
         """How far launchers have come with it."""
-        self.progress = TrainingProgress()
+        step_argument = find_step_argument(plan.script.words) if plan.script else None
+        self.progress = TrainingProgress(argument_steps=step_argument.steps if step_argument else 0)
         """How far its training has come."""
         self.judge = Judge(plan, limits, self.hosts, self.ranks)
         self.stragglers = StragglerDetector(
@@ -222,15 +224,17 @@ class RunState:
 
     def eta(self, now: float) -> float:
         """Return the seconds that are left at the time `now`; NaN if that is not known."""
-        return NAN if self._stands_still else self.forecast.left(now)
+        return self.forecast.left(now) if self._comes_to_an_end else NAN
 
     def eta_between(self, now: float) -> tuple[float, float]:
         """Return the least and the most of that; they are equal unless the pace varies much."""
-        return (NAN, NAN) if self._stands_still else self.forecast.between(now)
+        return self.forecast.between(now) if self._comes_to_an_end else (NAN, NAN)
 
     @property
-    def _stands_still(self) -> bool:
-        return self.phase is RunPhase.ENDED or self.stall is not None
+    def _comes_to_an_end(self) -> bool:
+        """Return True if the run makes steps, of which the last one is known."""
+        stands_still = self.phase is RunPhase.ENDED or self.stall is not None
+        return self.progress.steps > 0 and not stands_still
 
     @cached_property
     def waits_for_slowest(self) -> bool:

@@ -14,8 +14,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from remote.statistics.interval import SEED, Numbers, t_probability
+from remote.statistics.interval import SEED, Numbers
 from remote.statistics.stability import UNUSUAL, robust_scores
+from remote.statistics.student_t import t_probability
 
 DRAWS = 100_000
 """Studies without a difference that are drawn: a probability of 0.05 is known to 0.0007."""

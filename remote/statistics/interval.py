@@ -10,6 +10,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from remote.statistics.student_t import t_bound
+
 LEVEL = 0.95
 """How often an interval is to hold the true value."""
 ENOUGH_FOR_BOOTSTRAP = 20
@@ -137,28 +139,34 @@ def bootstrap_interval(
     """Return the bootstrap interval of the mean, corrected for bias and acceleration: BCa (Efron,
     "Better bootstrap confidence intervals", JASA 82, 1987)."""
     numbers = _finite_numbers(values, scale)
-    # Equal values have no acceleration: scipy makes their bounds NaN.
-    if len(numbers) < 2 or np.ptp(numbers) == 0:
+    if len(numbers) < 2 or np.ptp(numbers) == 0:  # equal values have no acceleration
         return t_interval(values, scale, level)
-    # Importing scipy.stats takes half a second, and few studies have so many runs.
-    from scipy import stats
-
-    bounds = stats.bootstrap(
-        (numbers,),
-        np.mean,
-        n_resamples=DRAWS,
-        confidence_level=level,
-        method="BCa",
-        rng=np.random.default_rng(SEED),
-    ).confidence_interval
+    places = np.random.default_rng(SEED).integers(0, len(numbers), (DRAWS, len(numbers)))
+    drawn_means = numbers[places].mean(axis=1)
+    mean = float(numbers.mean())
+    normal = NormalDist()
+    bias = normal.inv_cdf(_share_below(drawn_means, mean))
+    # The means without each value are as far from their mean, but for a factor, as the values are.
+    deviations = numbers - mean
+    acceleration = float((deviations**3).sum() / (6 * (deviations**2).sum() ** 1.5))
+    shares = []
+    for share in ((1 - level) / 2, (1 + level) / 2):
+        shift = bias + normal.inv_cdf(share)
+        shares.append(normal.cdf(bias + shift / (1 - acceleration * shift)))
+    low, high = np.quantile(drawn_means, shares).tolist()
     return Interval(
-        scale.back(float(numbers.mean())),
-        scale.back(float(bounds.low)),
-        scale.back(float(bounds.high)),
+        scale.back(mean),
+        scale.back(low),
+        scale.back(high),
         len(numbers),
         IntervalMethod.BOOTSTRAP,
         level,
     )
+
+
+def _share_below(drawn_means: Numbers, mean: float) -> float:
+    """Return the share of means below the mean of the values; those that are equal count half."""
+    return float(((drawn_means < mean).mean() + (drawn_means <= mean).mean()) / 2)
 
 
 def symmetric_interval(
@@ -185,31 +193,3 @@ def hide_few(value: Interval) -> Interval:
 def _finite_numbers(values: ArrayLike, scale: ValueScale) -> Numbers:
     numbers = scale.forward(values)
     return numbers[np.isfinite(numbers)]
-
-
-# Student's t distribution -------------------------------------------------------------------------
-
-# scipy.special has the functions behind scipy.stats.t, which takes half a second longer to import.
-# Comparing two runs, which are normal, needs neither.
-
-
-def t_bound(level: float, freedom: float) -> float:
-    """Return the t that |T| does not exceed with probability `level`.
-
-    With infinite degrees of freedom the distribution is normal.
-    """
-    lower_share = (1 + level) / 2
-    if math.isinf(freedom):
-        return NormalDist().inv_cdf(lower_share)
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, lower_share))
-
-
-def t_probability(t: float, freedom: float) -> float:
-    """Return the probability that |T| exceeds |t|: the p-value of a two-sided test."""
-    if math.isinf(freedom):
-        return 2 * NormalDist().cdf(-abs(t))
-    from scipy.special import stdtr
-
-    return 2 * float(stdtr(freedom, -abs(t)))

@@ -15,9 +15,8 @@ from remote.statistics.interval import (
     Numbers,
     ValueScale,
     symmetric_interval,
-    t_bound,
-    t_probability,
 )
+from remote.statistics.student_t import t_bound, t_probability
 
 BETWEEN_RUNS = 0.03
 """Coefficient of variation from one run to the next, which a single run cannot show."""

@@ -74,6 +74,8 @@ class StudyProgress:
     cells: dict[str, CellProgress] = field(init=False)
     open: dict[str, str] = field(default_factory=dict)
     """The runs that have begun and not ended, by trial: under way, or interrupted."""
+    first_run: str = ""
+    """The run that began first. It took longer, as it also started the hosts."""
 
     def __post_init__(self) -> None:
         self.cells = {cell.key: CellProgress(cell) for cell in self.study.cells}
@@ -105,6 +107,7 @@ class StudyProgress:
         if not cell_progress or not repetition:
             return
         if isinstance(entry, RunBegun):
+            self.first_run = self.first_run or entry.run
             cell_progress.running = entry.run
             self.open[entry.trial] = entry.run
             # The trial has another chance, so its cell has not failed.
@@ -145,7 +148,7 @@ class StudyProgress:
     def copy(self) -> StudyProgress:
         """Return the progress as it is now."""
         # Screens draw a copy, because the thread that makes the runs goes on writing.
-        progress_copy = StudyProgress(self.study, open=dict(self.open))
+        progress_copy = StudyProgress(self.study, open=dict(self.open), first_run=self.first_run)
         for key, cell in self.cells.items():
             progress_copy.cells[key] = replace(
                 cell, counted=dict(cell.counted), failed=dict(cell.failed)

@@ -76,6 +76,8 @@ class StudyResult:
     """For each value of the compared axis, its mean ratio or difference to the reference."""
     left_out: tuple[str, ...] = ()
     """The keys of the trials that count in no comparison, because they do not fit."""
+    first_run: str = ""
+    """The run that also started the hosts, so that its duration is no measure of its cell."""
 
     @property
     def doubts(self) -> list[Doubt]:
@@ -152,6 +154,7 @@ def compute_results(progress: StudyProgress) -> StudyResult:
             Trial(rows[column].cell, blocks[block]).key
             for block, column in all_comparisons.left_out
         ),
+        progress.first_run,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from training.job import Job
 from training.wire.events import Event, Record, decode, encode
 from training.wire.host_events import Hello, HostSample, RankSample, Spawned
 from training.wire.rank_events import Entered, Evaluated, Finished, Saved, Started, StepFinished
+from training.wire.step_block import decode_rows, encode_row, pack_rows
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "runs"
 KEPT = (
@@ -38,6 +39,7 @@ KEPT = (
     Started,
     StepFinished,
 )
+BLOCK_SECONDS = 1.0
 DIGITS = 4
 """Of the numbers of a step."""
 SETTINGS = ("sync", "sync_option", "model", "dataset", "batch_size", "checkpoint_every", "steps")
@@ -66,12 +68,40 @@ class Replayed:
             assert record
             yield record
 
-    def states(self) -> Iterator[RunState]:
-        """Its state after each record, always the same object."""
+    def states(self, *, in_blocks: bool = False) -> Iterator[RunState]:
+        """Its state after each record, always the same object. `in_blocks`: the steps come in
+        blocks."""
         state = RunState(self.plan)
-        for record in self.records():
+        records = gather_steps(self.records()) if in_blocks else self.records()
+        for record in records:
             apply_record(state, record)
             yield state
+
+
+def gather_steps(records: Iterable[Record]) -> Iterator[Record]:
+    """Gather the steps of each rank, as its agent does: to blocks of a second at the most, which
+    end before anything else that the rank reports."""
+    gathered: dict[int, list[Record]] = {}
+    for record in records:
+        for rank, waiting in [*gathered.items()]:
+            if record.time - waiting[0].time >= BLOCK_SECONDS:
+                yield _make_block(gathered.pop(rank))
+        rank = getattr(record.event, "rank", -1)
+        if isinstance(record.event, StepFinished):
+            gathered.setdefault(rank, []).append(record)
+            continue
+        if rank in gathered:
+            yield _make_block(gathered.pop(rank))
+        yield record
+    yield from map(_make_block, gathered.values())
+
+
+def _make_block(records: list[Record]) -> Record:
+    steps = [record.event for record in records]
+    rows = map(encode_row, steps, [record.time for record in records])
+    block_rows = decode_rows("".join(rows))
+    assert block_rows
+    return replace(records[-1], event=pack_rows(block_rows))
 
 
 def all_runs(beginning: str) -> list[Path]:

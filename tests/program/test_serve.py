@@ -278,7 +278,7 @@ def test_a_missing_package_is_told(
         monkeypatch.delitem(sys.modules, name)
     done = run(command.serve, run="last")
     assert done.returncode == 2
-    assert "-m pip install -c constraints.txt '.[serve]'" in done.stderr
+    assert "-m pip install 'rankboard[serve]'" in done.stderr
 
 
 # What a page of ours does -------------------------------------------------------------------------

@@ -84,7 +84,9 @@ def export(
         from remote.metrics.run import read_figures  # which needs numpy, as few commands do
 
         for folder, name in zip(folders, target_names, strict=True):
-            _export_run(read_figures(folder, narrate), write_run, output_folder, name)
+            # TensorBoard draws no more than a sample of many steps anyway.
+            figures = read_figures(folder, narrate, keeps_all=to is not Format.TENSORBOARD)
+            _export_run(figures, write_run, output_folder, name)
             echo(output_folder.path / name)
 
 

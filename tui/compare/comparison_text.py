@@ -218,8 +218,9 @@ def describe_problems(run: RunFigures) -> Iterator[str]:
 
 
 def _headline(compared: Sequence[ComparedRun]) -> str:
-    """Return which run is better, in plain words."""
-    return make_headline(compared, [run.run.name for run in compared]).title
+    """Return which run is better, and what is to be said against that, in plain words."""
+    headline = make_headline(compared, [run.run.name for run in compared])
+    return "; ".join(filter(None, (headline.title, headline.caveat)))
 
 
 def _problems(compared: Sequence[ComparedRun]) -> list[str]:

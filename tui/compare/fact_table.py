@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
+from enum import Enum, auto
 from typing import NamedTuple
 
 from textual.content import Content
@@ -13,6 +14,7 @@ from remote.format import UNKNOWN, count
 from remote.metrics.compare import ComparedRun
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing
+from remote.run.state.phases import Verdict
 from remote.sanitise import plain
 from tui.compare.comparison_text import CAPTIONS, metrics_table
 from tui.compare.facts import TEST_ACCURACY, TIME_PER_STEP, Difference, Effect, FactRow, list_facts
@@ -24,7 +26,7 @@ from tui.kit.text_table import GAP
 from tui.kit.widgets.phase import phase_look
 
 WIDEST_CELL = 36
-"""Cells of a column at most."""
+"""Cells of a column at most, where not all texts have room."""
 LONGEST_TITLE = 24
 """Cells that the name of a run may take."""
 NARROWEST_CELL = 4
@@ -49,7 +51,11 @@ EFFECT_LOOKS = {
 }
 """The sign and the style of each kind of difference."""
 STATE_STYLES = {"table--good": GOOD, "table--warn": WARN, "table--bad": "$text-error"}
-KEY_TO_SIGNS = (("good", "better"), ("slow", "worse"), ("alike", "not certain"))
+KEY_TO_SIGNS = (("good", "better"), ("slow", "worse"), ("alike", "may be chance"))
+MAIN_FACTS = 3
+"""Rows of figures that stand there at first, if there are so many."""
+MAIN_SETTINGS = 4
+"""Rows of settings that stand there at first, at most."""
 
 
 class StyledCell(NamedTuple):
@@ -64,11 +70,27 @@ class StyledCell(NamedTuple):
     bar_ink: str = ""
 
 
+class RowKind(Enum):
+    """What a row is of."""
+
+    HEAD = auto()
+    """The names of the runs, or how they ended if that is remarkable."""
+    SETTING = auto()
+    """A setting that all runs have."""
+    FACT = auto()
+    """What the runs came to."""
+    REST = auto()
+    """What is there only if all rows are asked for."""
+
+
 class TableRow(NamedTuple):
     """A row of the table: a cell for each run, and of two runs one for their difference."""
 
     label: str
     cells: tuple[StyledCell, ...]
+    kind: RowKind = RowKind.REST
+    is_main: bool = False
+    """Whether the verdict rests on it."""
 
 
 def describe_signs() -> str:
@@ -87,18 +109,47 @@ def _describe_work(run: RunFigures) -> str:
     return f"{run.description}, {count(run.world_size, 'rank')} on {hosts}"
 
 
+class FactTable(NamedTuple):
+    """The table as it is drawn."""
+
+    content: Content
+    num_folded: int
+    """Rows that are there only if all are asked for."""
+
+
 def draw_fact_table(
-    compared: Sequence[ComparedRun], names: Sequence[str], room: int, inks: Inks
-) -> Content:
-    """Return the table, no wider than so many cells, and remarks below it."""
+    compared: Sequence[ComparedRun],
+    names: Sequence[str],
+    room: int,
+    inks: Inks,
+    *,
+    shows_all: bool = True,
+) -> FactTable:
+    """Return the table, no wider than so many cells: all rows and remarks below them, or only the
+    rows on which the verdict rests."""
     rows = list(_list_rows(compared, names, inks))
-    lines = list(_draw_rows(rows, room))
+    main_rows = _select_main_rows(rows)
+    num_folded = len(rows) - len(main_rows)
+    lines = list(_draw_rows(rows if shows_all else main_rows, room))
     notes = [*_list_remarks(compared), *CAPTIONS] if any(run.steps for run in compared) else []
-    for note in notes:
+    for note in notes if shows_all else ():
         lines += [Content("")] if note == notes[0] else []
         for line in textwrap.wrap(plain(note), max(room, 20)):
             lines.append(Content.styled(line, MUTED))
-    return Content("\n").join(lines)
+    return FactTable(Content("\n").join(lines), num_folded)
+
+
+def _select_main_rows(rows: Sequence[TableRow]) -> list[TableRow]:
+    """Return the rows that say what differs and on what the verdict rests, in their order."""
+    facts = [row for row in rows if row.kind is RowKind.FACT]
+    main_facts = [row for row in facts if row.is_main]
+    for row in facts:
+        if len(main_facts) < MAIN_FACTS and not row.is_main:
+            main_facts.append(row)
+    settings = [row for row in rows if row.kind is RowKind.SETTING][:MAIN_SETTINGS]
+    heads = [row for row in rows if row.kind is RowKind.HEAD]
+    chosen = {id(row) for row in (*heads, *settings, *main_facts)}
+    return [row for row in rows if id(row) in chosen]
 
 
 def _list_remarks(compared: Sequence[ComparedRun]) -> Iterator[str]:
@@ -125,32 +176,39 @@ def _list_rows(
         heads.append(StyledCell(title + plain(name), style, title + plain(shorten_name(name))))
     if is_pair:
         heads.append(StyledCell("B compared with A", "bold", "B vs A"))
-    yield TableRow("", tuple(heads))
+    yield TableRow("", tuple(heads), RowKind.HEAD)
     settings = differing([run.run for run in compared])
     common_settings = {name: values for name, values in settings.items() if UNKNOWN not in values}
     for name, values in common_settings.items():
-        yield _plain_row(name, values)
-    yield TableRow("outcome", tuple(_outcome_cell(run.run) for run in compared))
+        yield _plain_row(name, values, RowKind.SETTING)
+    yield _outcome_row(compared)
     for fact in _sort_facts(list(list_facts(compared))):
         cells = tuple(_list_value_cells(fact, inks))
         if is_pair:
-            yield TableRow(
-                fact.label, (*cells, _difference_cell(fact.differences[1], says_doubt=True))
-            )
-            continue
-        yield TableRow(fact.label, cells)
-        if fact.label == TIME_PER_STEP:
-            yield TableRow("  against A", tuple(map(_difference_cell, fact.differences)))
+            cells += (_difference_cell(fact.differences[1], says_reason=True),)
+        # Bounds are of the value above them, and no figure of their own.
+        kind = RowKind.FACT if fact.numbers else RowKind.REST
+        yield TableRow(fact.label, cells, kind, fact.is_main)
+        if fact.label == TIME_PER_STEP and not is_pair:
+            difference_cells = tuple(map(_difference_cell, fact.differences))
+            yield TableRow("  against A", difference_cells, RowKind.FACT, fact.is_main)
     for name, *last_values in metrics_table(compared)[1:]:
-        yield _plain_row(name, last_values)
+        yield _plain_row(name, last_values, RowKind.FACT)
     for name, values in settings.items():
         # What only some runs have, as jobs and scripts do, says little.
         if name not in common_settings:
             yield _plain_row(name, values)
 
 
-def _plain_row(label: str, values: Sequence[str]) -> TableRow:
-    return TableRow(label, tuple(StyledCell(plain(value)) for value in values))
+def _plain_row(label: str, values: Sequence[str], kind: RowKind = RowKind.REST) -> TableRow:
+    return TableRow(label, tuple(StyledCell(plain(value)) for value in values), kind)
+
+
+def _outcome_row(compared: Sequence[ComparedRun]) -> TableRow:
+    """Return how the runs ended, which says something unless all is well."""
+    are_well = all(run.run.verdict is Verdict.FINISHED and not run.run.flaws for run in compared)
+    cells = tuple(_outcome_cell(run.run) for run in compared)
+    return TableRow("outcome", cells, RowKind.REST if are_well else RowKind.HEAD)
 
 
 def _sort_facts(facts: Sequence[FactRow]) -> list[FactRow]:
@@ -196,16 +254,14 @@ def _outcome_cell(run: RunFigures) -> StyledCell:
     return StyledCell(look.text, STATE_STYLES.get(look.style, ""), look.sign)
 
 
-def _difference_cell(difference: Difference | None, *, says_doubt: bool = False) -> StyledCell:
+def _difference_cell(difference: Difference | None, *, says_reason: bool = False) -> StyledCell:
     if difference is None:
         return StyledCell("")
     sign_name, style = EFFECT_LOOKS[difference.effect]
     sign = palette.sign(sign_name) if sign_name else " "
     text = f"{sign} {difference.text}"
-    if says_doubt and difference.reason:
+    if says_reason and difference.reason:
         text += f": {difference.reason}"
-    elif says_doubt and difference.effect is Effect.UNCERTAIN:
-        text += ", not certain"
     return StyledCell(text, style)
 
 
@@ -259,6 +315,8 @@ def _fit_bars(widths: Sequence[ColumnWidth], room: int) -> list[ColumnWidth]:
 
 def _fit_widths(natural_widths: Sequence[int], room: int) -> list[int]:
     """Return widths of columns that fit, by making the widest ones narrower."""
+    if sum(natural_widths) <= room:
+        return list(natural_widths)
     widest = WIDEST_CELL
     while widest > NARROWEST_CELL and sum(min(width, widest) for width in natural_widths) > room:
         widest -= 1

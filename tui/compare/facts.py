@@ -87,6 +87,8 @@ class ComparedFact(NamedTuple):
     better: Better = Better.NEITHER
     is_share: bool = False
     """Whether differences are told in points of a percentage."""
+    is_main: bool = False
+    """Whether the verdict rests on it."""
 
 
 FACTS = (
@@ -97,11 +99,12 @@ FACTS = (
         HEIGHT,
         Better.HIGHER,
         is_share=True,
+        is_main=True,
     ),
     ComparedFact("test loss", "test_loss", format_loss, HEIGHT, Better.LOWER),
     # A lower one is not better by itself: an overfitted run has it, too.
     ComparedFact("training loss", "loss", format_loss, HEIGHT),
-    ComparedFact(TIME_PER_STEP, "step_seconds", step_time, LENGTH, Better.LOWER),
+    ComparedFact(TIME_PER_STEP, "step_seconds", step_time, LENGTH, Better.LOWER, is_main=True),
     ComparedFact(SAMPLES_PER_SECOND, "samples_per_second", rate, AMOUNT, Better.HIGHER),
     ComparedFact("sync share", "sync_share", percent, AMOUNT, is_share=True),
     ComparedFact("sent per step", "bytes_per_step", size, AMOUNT),
@@ -156,6 +159,8 @@ class FactRow(NamedTuple):
     """What each run is beside the first one; None where that says nothing."""
     numbers: tuple[float, ...] = ()
     """The values, for bars; none for a pair of bounds."""
+    is_main: bool = False
+    """Whether the verdict rests on it."""
 
 
 def list_facts(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
@@ -193,7 +198,7 @@ def _make_row(
             )
         else:
             differences.append(_differ(fact, number, first))
-    return FactRow(fact.label, values, tuple(differences), tuple(numbers))
+    return FactRow(fact.label, values, tuple(differences), tuple(numbers), fact.is_main)
 
 
 def _differ(fact: ComparedFact, value: float, first: float) -> Difference | None:
@@ -312,7 +317,8 @@ def _time_to_goal(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
     goal = compared[0].goal
     if math.isnan(goal):
         return
-    fact = ComparedFact(f"time to {percent(goal)}", "", duration, LENGTH, Better.LOWER)
+    label = f"time to {percent(goal)}"
+    fact = ComparedFact(label, "", duration, LENGTH, Better.LOWER, is_main=True)
     yield _make_row(fact, compared, [run.seconds_to_goal for run in compared])
 
 

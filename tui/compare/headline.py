@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from remote.format import UNKNOWN, count, duration, figure, percent, step_time
+from remote.format import UNKNOWN, duration, figure, percent, step_time
 from remote.metrics import doubt as doubting
 from remote.metrics.compare import ComparedRun
 from remote.metrics.run import EvaluationFigures, RunFigures
-from remote.run.state.flaw import Flaw, FlawKind
+from remote.run.state.flaw import FlawKind
 from remote.run.state.phases import Verdict
 from remote.statistics.comparison import Finding
 from tui.compare.facts import explain_same_work, is_accuracy_different, read_last_test, read_results
-from tui.compare.verdict_text import format_bounds, format_ratio
+from tui.compare.verdict_text import format_ratio
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.widgets.verdict_strip import Severity
 
@@ -36,6 +36,8 @@ ENDED_BADLY = {
 """Verdicts that make a run the worse one, too."""
 SAME_LOSS = 0.001
 """Training losses that are never further apart are the same, up to rounding."""
+ADVICE = "one run each: repeat to confirm"
+"""What is said of a verdict that no repeated runs have confirmed."""
 
 
 class Headline(NamedTuple):
@@ -45,14 +47,12 @@ class Headline(NamedTuple):
     title: str
     warnings: tuple[str, ...] = ()
     """What spoils the better run, or the comparison."""
-    notes: tuple[str, ...] = ()
-    """What is remarkable of a run, but spoils nothing."""
-    basis: str = ""
-    """The statistics that the verdict rests on."""
+    caveat: str = ""
+    """What is to be said against a verdict that holds all the same."""
+    has_flaw: bool = False
+    """Whether the caveat tells of a flaw of the run to take, and not only of weak evidence."""
     best: int = 0
     """The place of the run to take; the last one if it may be any."""
-    is_likely: bool = False
-    """Whether runs should be repeated to be sure of it."""
 
 
 class Advantage(NamedTuple):
@@ -60,7 +60,9 @@ class Advantage(NamedTuple):
 
     winner: int
     text: str
-    """What the winner is: "1.6x faster per step"."""
+    """What the winner is: "1.6x faster per step (100 ms, B 160 ms)"."""
+    brief: str
+    """The same without the numbers of both: "1.6x faster per step"."""
     is_shown: bool
     """Whether statistics show it of these runs."""
     is_certain: bool = False
@@ -88,11 +90,11 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
         titles.append(f"{letter} {shorten_name(name)}")
     places = range(len(compared))
     sound_places = [place for place in places if not _why_spoiled(compared[place].run)]
+    warnings = _list_warnings(compared)
     if len(sound_places) < min(2, len(compared)):
         title = _judge_spoiled(compared, titles, sound_places)
         best_sound = sound_places[0] if sound_places else len(compared) - 1
-        warnings, notes = _list_remarks(compared, sound_places[0] if sound_places else None)
-        return Headline(Severity.WARN, title, warnings, notes, "", best_sound)
+        return Headline(Severity.WARN, title, warnings, best=best_sound)
     # How well a run learns counts more than how fast it makes steps.
     findings = [
         _compare_accuracy(compared, sound_places),
@@ -101,49 +103,48 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
     ]
     advantages = [finding for finding in findings if isinstance(finding, Advantage)]
     ties = [finding for finding in findings if isinstance(finding, Tie)]
-    best = advantages[0].winner if advantages else None
-    warnings, notes = _list_remarks(compared, best)
-    # Several runs have no room for the statistics of each.
-    basis = format_bounds(compared[1]) if len(compared) == 2 else ""
-    if best is None:
+    if not advantages:
         title = _join_ties(ties, has_same_loss=_have_same_loss(compared))
         severity = Severity.WARN if warnings else Severity.NEUTRAL
-        return Headline(severity, title, warnings, notes, basis, len(compared) - 1)
+        return Headline(severity, title, warnings, best=len(compared) - 1)
+    best = advantages[0].winner
     reasons = [advantage for advantage in advantages if advantage.winner == best]
     counter_reasons = [advantage for advantage in advantages if advantage.winner != best]
     claims = _join_reasons(reasons, counter_reasons)
     clauses = [f"Take {titles[best]}: {claims}", *(tie.clause for tie in ties)]
     title = "; ".join(filter(None, clauses))
+    flaw_text = _describe_overfitting(compared[best].run, RUN_LETTERS[best])
+    # That the run to take overfitted is the caveat: praise is neither amber nor green then.
     severity = Severity.NEUTRAL
-    is_flawed = _is_overfitted(compared[best].run)
-    # That the run to take overfitted has a line of its own: praise is neither amber nor green then.
-    num_other_warnings = len(warnings) - is_flawed
-    if num_other_warnings:
+    if warnings:
         severity = Severity.WARN
-    elif not is_flawed and not counter_reasons and any(reason.is_shown for reason in reasons):
+    elif not flaw_text and not counter_reasons and any(reason.is_shown for reason in reasons):
         severity = Severity.GOOD
-    is_likely = not any(reason.is_certain for reason in reasons)
-    return Headline(severity, title, warnings, notes, basis, best, is_likely)
+    advice = "" if any(reason.is_certain for reason in reasons) else ADVICE
+    caveat = "; ".join(filter(None, (flaw_text, advice)))
+    return Headline(severity, title, warnings, caveat, has_flaw=bool(flaw_text), best=best)
 
 
 def _join_reasons(reasons: Sequence[Advantage], counter_reasons: Sequence[Advantage]) -> str:
     # What is known best comes first.
     reasons = sorted(reasons, key=lambda reason: (not reason.is_certain, not reason.is_shown))
     text = _join_claims(reasons)
+    briefs_by_winner: dict[int, list[str]] = {}
     for counter_reason in counter_reasons:
-        letter = RUN_LETTERS[counter_reason.winner]
-        text += f", although {letter} is {_join_claims([counter_reason])}"
+        briefs_by_winner.setdefault(counter_reason.winner, []).append(counter_reason.brief)
+    for winner, briefs in briefs_by_winner.items():
+        text += f", although {RUN_LETTERS[winner]} is {' and '.join(briefs)}"
     return text
 
 
 def _join_claims(advantages: Sequence[Advantage]) -> str:
-    """Return what a run is, with how certain that is: "likely 1.3x faster and sooner at 90%"."""
+    """Return what a run is: "1.3x faster and sooner at 90%". Where none of it is certain, a line
+    below says so; beside what is certain, the rest is called likely."""
+    is_any_certain = any(advantage.is_certain for advantage in advantages)
     texts = []
-    previous_word = ""
     for advantage in advantages:
-        word = "certainly" if advantage.is_certain else "likely"
-        texts.append(advantage.text if word == previous_word else f"{word} {advantage.text}")
-        previous_word = word
+        is_doubted = is_any_certain and not advantage.is_certain
+        texts.append(f"likely {advantage.text}" if is_doubted else advantage.text)
     return " and ".join(texts)
 
 
@@ -156,10 +157,6 @@ def _join_ties(ties: Sequence[Tie], *, has_same_loss: bool) -> str:
 
 def _have_same_loss(compared: Sequence[ComparedRun]) -> bool:
     return len(compared) == 2 and compared[1].loss_difference < SAME_LOSS
-
-
-def _is_overfitted(run: RunFigures) -> bool:
-    return any(flaw.kind is FlawKind.OVERFITTED for flaw in run.flaws)
 
 
 # What spoils a comparison -------------------------------------------------------------------------
@@ -187,51 +184,36 @@ def _judge_spoiled(
     return f"Take {titles[sound_places[0]]}: {reason_text}"
 
 
-def _list_remarks(
-    compared: Sequence[ComparedRun], best: int | None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what spoils the best run or the comparison, and what spoils nothing."""
+def _list_warnings(compared: Sequence[ComparedRun]) -> tuple[str, ...]:
+    """Return what spoils a run or the comparison. That a run overfitted spoils nothing: the table
+    says it, and of the run to take, the caveat."""
     warnings = list[str]()
-    notes = list[str]()
     letters = {}
-    for place, (letter, run) in enumerate(zip(RUN_LETTERS, compared, strict=False)):
+    for letter, run in zip(RUN_LETTERS, compared, strict=False):
         letters[run.run.name] = letter
         for flaw in run.run.flaws:
             if flaw.kind is not FlawKind.OVERFITTED:
                 warnings.append(f"{letter} {flaw.text}")
-                continue
-            text = f"{letter} {_describe_overfitting(flaw)}"
-            better_letters = _list_better_tests(compared, place)
-            if not better_letters and len(compared) == 2:
-                text += f"; still no worse than {RUN_LETTERS[1 - place]}'s"
-            is_harmless = place != best
-            (notes if is_harmless else warnings).append(text)
         if run.run.cause:
             warnings.append(f"{letter} failed: {run.run.cause}")
         elif run.run.verdict is None:
             warnings.append(f"{letter} has not ended: its figures are those so far")
     warnings += doubting.sentences([run.doubt for run in compared if run.doubt], letters)
-    return tuple(warnings), tuple(notes)
+    return tuple(warnings)
 
 
-def _describe_overfitting(flaw: Flaw) -> str:
-    since = f" (epoch {flaw.epoch})" if flaw.epoch else ""
+def _describe_overfitting(run: RunFigures, letter: str) -> str:
+    """Return that a run overfitted, and since when; "" if it did not."""
+    flaws = [flaw for flaw in run.flaws if flaw.kind is FlawKind.OVERFITTED]
+    if not flaws:
+        return ""
+    flaw = flaws[0]
     if not (isinstance(flaw.before, float) and isinstance(flaw.after, float)):
-        return flaw.text
-    before, after = figure(flaw.before), figure(flaw.after)
-    return f"overfitted: its {flaw.measure} rose from {before}{since} to {after}"
-
-
-def _list_better_tests(compared: Sequence[ComparedRun], place: int) -> list[str]:
-    """Return the letters of the runs whose last test is not known to be no better."""
-    loss = read_results(compared[place])["test_loss"]
-    letters = []
-    for other, (letter, run) in enumerate(zip(RUN_LETTERS, compared, strict=False)):
-        other_loss = read_results(run)["test_loss"]
-        is_known = loss is not None and other_loss is not None
-        if other != place and not (is_known and loss <= other_loss):
-            letters.append(letter)
-    return letters
+        return f"{letter} {flaw.text}"
+    since = f" after epoch {flaw.epoch}" if flaw.epoch else ""
+    return (
+        f"{letter} overfitted{since} ({flaw.measure} {figure(flaw.before)} to {figure(flaw.after)})"
+    )
 
 
 # How fast they are --------------------------------------------------------------------------------
@@ -255,15 +237,13 @@ def _compare_speed(
         second = min(others, key=lambda place: _ratio(compared[place]))
         gain = f"{_describe_gain(_ratio(compared[second]))} than {RUN_LETTERS[second]}"
         return _name_fastest(compared, 0, gain, "step")
-    return Tie(
-        f"No run is certainly faster per step than {titles[0]}",
-        f"no run is certainly faster per step than {first_letter}",
-    )
+    return Tie(f"No run is certainly faster per step than {titles[0]}", "")
 
 
 def _name_fastest(compared: Sequence[ComparedRun], place: int, gain: str, unit: str) -> Advantage:
-    text = f"the fastest of {count(len(compared), 'run')} per {unit} ({gain})"
-    return Advantage(place, text, is_shown=True, is_certain=_are_repeated(compared))
+    brief = f"the fastest per {unit}"
+    text = f"{brief} ({gain})"
+    return Advantage(place, text, brief, is_shown=True, is_certain=_are_repeated(compared))
 
 
 def _are_repeated(compared: Sequence[ComparedRun]) -> bool:
@@ -299,16 +279,16 @@ def _compare_two(compared: Sequence[ComparedRun], titles: Sequence[str]) -> Adva
         ratio = _ratio(other)
         winner = 1 if ratio < 1 else 0
         gain = _describe_gain(max(ratio, 1 / ratio))
-        text = f"{gain} per {unit}{_describe_times(compared, winner)}"
-        return Advantage(winner, text, is_shown=True)
+        brief = f"{gain} per {unit}"
+        text = brief + _describe_times(compared, winner)
+        return Advantage(winner, text, brief, is_shown=True)
     low = other.against.ratio.low
     high = other.against.ratio.high
     change = f"{format_ratio(_ratio(other))} per {unit}"
     if low > 1 / ALIKE and high < ALIKE:
-        sentence = f"Take either: {title} is as fast as {first_title} ({change}, not certain)"
+        sentence = f"Take either: {title} is as fast as {first_title} ({change})"
         return Tie(sentence, f"both are as fast per {unit}")
-    uncertain = f"no difference per {unit} is certain"
-    return Tie(f"Take either: of {both}, {uncertain} ({change})", uncertain)
+    return Tie(f"Take either: of {both}, no difference per {unit} is certain ({change})", "")
 
 
 def _describe_gain(ratio: float) -> str:
@@ -359,9 +339,8 @@ def _compare_accuracy(compared: Sequence[ComparedRun], places: Sequence[int]) ->
         return None
     numbers = f"{percent(tests[best].accuracy, 1)}, {RUN_LETTERS[second]} "
     numbers += percent(tests[second].accuracy, 1)
-    if len(places) == 2:
-        return Advantage(best, f"more accurate ({numbers})", is_shown)
-    return Advantage(best, f"the most accurate of {len(places)} ({numbers})", is_shown)
+    brief = "more accurate" if len(places) == 2 else "the most accurate"
+    return Advantage(best, f"{brief} ({numbers})", brief, is_shown)
 
 
 def _have_same_data(compared: Sequence[ComparedRun]) -> bool:
@@ -384,9 +363,10 @@ def _compare_goal(compared: Sequence[ComparedRun], places: Sequence[int]) -> Adv
     if not is_sooner:
         return Tie(f"both reach {goal} in {first_text}", "") if len(times) == 2 else None
     # Tests of one run each: the next one may come to the accuracy an epoch sooner or later.
-    order = "sooner" if len(times) == 2 else f"the first of {len(times)}"
-    text = f"{order} at {goal} accuracy ({first_text}, {RUN_LETTERS[second]} {second_text})"
-    return Advantage(first, text, is_shown=False)
+    order = "sooner" if len(times) == 2 else "the first"
+    brief = f"{order} at {goal} accuracy"
+    text = f"{brief} ({first_text}, {RUN_LETTERS[second]} {second_text})"
+    return Advantage(first, text, brief, is_shown=False)
 
 
 def _measure_machine_gain(compared: Sequence[ComparedRun], winner: int) -> float:

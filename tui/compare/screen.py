@@ -15,7 +15,7 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from remote.format import percent
+from remote.format import count, percent
 from remote.metrics.compare import ComparedRun, compare_runs
 from remote.metrics.run import read_figures
 from remote.plan.plan import PlanError
@@ -51,12 +51,8 @@ from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
 
 WARN = "$text-warning"
 BAR_CAPTION = "bars: from 0 to the largest value of the row"
-ADVICE = "repeat to confirm"
-"""What is said of a verdict that is only likely."""
 LINES_PER_WARNING = 8
 """The verdict has a warning for so many lines of the screen, at most."""
-ROOMY = 30
-"""Lines from which on the verdict has its statistics."""
 TWO_CHARTS = 120
 """Columns from which on there is a second chart beside the first one."""
 MARGIN_WIDTH = 4
@@ -83,6 +79,7 @@ class CompareScreen(Screen[None]):
     CompareScreen #facts {
         height: auto; max-height: 45%; padding: 0 1; scrollbar-size-vertical: 1;
     }
+    CompareScreen.-all #facts { max-height: 60%; }
     CompareScreen #facts:focus { border-top: solid $primary; }
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (TWO_CHARTS, "-wide")]  # noqa: RUF012
@@ -98,6 +95,8 @@ class CompareScreen(Screen[None]):
         self._measure = LOSS
         self._by_time = True
         self._log_y: bool | None = None
+        self._shows_all = False
+        """Whether the table has all rows, or only those on which the verdict rests."""
 
     def compose(self) -> ComposeResult:
         yield Static(self._title(), id="title", markup=False)
@@ -150,8 +149,17 @@ class CompareScreen(Screen[None]):
         self._draw_verdict()
         room = self.size.width - MARGIN_WIDTH
         inks = inks_of(self.app.current_theme)
-        table = draw_fact_table(self._compared, self._names, room, inks)
-        self.query_one("#table", Static).update(table)
+        self.set_class(self._shows_all, "-all")
+        table = draw_fact_table(self._compared, self._names, room, inks, shows_all=self._shows_all)
+        content = table.content
+        if table.num_folded:
+            key = key_of(self.app, "all-rows")
+            rows_text = count(table.num_folded, "more row")
+            hint = (
+                f"{key} hides {rows_text}" if self._shows_all else f"{rows_text}: {key} shows all"
+            )
+            content += Content.styled(f"\n{hint}", MUTED)
+        self.query_one("#table", Static).update(content)
         self.query_one("#facts").border_title = Content(f" {plain(self._table_title(room))} ")
 
     def _draw_chart(self, name: str, measure: CompareMeasure) -> None:
@@ -210,16 +218,12 @@ class CompareScreen(Screen[None]):
         if len(reasons) > max_warnings:
             more_text = f"… and {len(reasons) - max_warnings + 1} more warnings"
             reasons[max_warnings - 1 :] = [Content.styled(more_text, WARN)]
-        reasons += [Content(plain(text)) for text in headline.notes[:max_warnings]]
-        title = headline.title
-        # The table has the bounds, too.
-        if headline.basis and self.size.height >= ROOMY:
-            advice_text = f": {ADVICE}" if headline.is_likely else ""
-            reasons.append(Content.styled(f"{headline.basis}{advice_text}", MUTED))
-        elif headline.is_likely:
-            title += f"; {ADVICE}"
+        if headline.caveat:
+            sign = f"{warning_sign} " if headline.has_flaw else ""
+            style = WARN if headline.has_flaw else MUTED
+            reasons.append(Content.styled(f"{sign}{plain(headline.caveat)}", style))
         strip = self.query_one(VerdictStrip)
-        strip.show(headline.severity, title, reasons, self._next_keys())
+        strip.show(headline.severity, headline.title, reasons, self._next_keys())
 
     def _next_keys(self) -> list[NextKey]:
         """Return what helps next."""
@@ -289,6 +293,12 @@ class CompareScreen(Screen[None]):
         next_index = MEASURES.index(self._measure) + 1
         self._measure = MEASURES[next_index % len(MEASURES)]
         self._draw()
+
+    def action_rows(self) -> None:
+        """Show all rows of the table, or only the main ones."""
+        self._shows_all = not self._shows_all
+        self._draw()
+        self.query_one("#facts").scroll_home(animate=False)
 
     def action_pin(self) -> None:
         """Pin run A as the baseline of all charts, or take its pin away."""

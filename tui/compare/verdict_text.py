@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from remote.format import count, number
 from remote.metrics.compare import ComparedRun, RunNoise
 from remote.statistics.comparison import Finding
-from tui.compare.facts import LENGTH, explain_same_work, format_change, format_change_bounds
+from tui.compare.facts import explain_same_work
 from tui.kit.palette import RUN_LETTERS
 
 MIN_FREEDOM = 4
@@ -51,26 +51,6 @@ def _time_verdict(compared: ComparedRun) -> str:
         basis = f"95%: {format_ratio(ratio.low)} to {format_ratio(ratio.high)}; {basis}"
     is_shown = against.finding is not Finding.NOT_SHOWN
     return f"{change} ({basis}), {against.finding.value if is_shown else 'not significant'}"
-
-
-def format_bounds(compared: ComparedRun) -> str:
-    """Return the statistics on which the verdict on a time rests; "" where there is none."""
-    against = compared.against
-    is_of_machine = bool(compared.same_work_settings)
-    has_verdict = against and not (compared.is_repetition or compared.doubt or is_of_machine)
-    if against is None or not has_verdict or not math.isfinite(against.ratio.low):
-        return ""
-    ratio = against.ratio
-    unit = "sample" if compared.is_per_sample else "step"
-    basis = []
-    if ratio.high < MAX_CERTAIN_RATIO:
-        basis.append(f"95%: {format_change_bounds(ratio.low - 1, ratio.high - 1)}")
-    if not compared.noise.freedom:
-        basis.append("one run each")
-    basis_text = f" ({'; '.join(basis)})" if basis else ""
-    doubt_text = ", not certain" if against.finding is Finding.NOT_SHOWN else ""
-    change = format_change(ratio.value - 1, LENGTH)
-    return f"time per {unit} of B: {change}{doubt_text}{basis_text}"
 
 
 def format_ratio(ratio: float) -> str:

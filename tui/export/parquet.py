@@ -5,17 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow
-from pyarrow import parquet
+from pyarrow.parquet import ParquetWriter
 
-from remote.metrics.run import RunFigures
-from tui.export.tables import write_folder
+from tui.export.folder import FolderWriter
 
 
-def write(run: RunFigures, target: Path) -> None:
-    """Write the folder. Raises: OSError."""
-    write_folder(
-        run,
-        target,
-        ".parquet",
-        lambda table, path: parquet.write_table(pyarrow.table(table), path),
-    )
+class ParquetFile:
+    """A Parquet file that is being written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._writer: ParquetWriter | None = None
+
+    def write(self, rows: pyarrow.Table) -> None:
+        """Write further rows. Raises: OSError."""
+        # The first rows say what the columns are.
+        self._writer = self._writer or ParquetWriter(self._path, rows.schema)
+        self._writer.write_table(rows)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._writer:
+            self._writer.close()
+
+
+write = FolderWriter(".parquet", pyarrow.table, ParquetFile).write

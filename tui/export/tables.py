@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import settings
-from remote.metrics.steps import COLUMNS, SERIES
+from remote.metrics.step_index import read_part
+from remote.metrics.steps import COLUMNS, SERIES, StepTable
 from remote.metrics.usage import GpuUsage, HostUsage, RankUsage
 from remote.record.summary import to_strict_json
 
-ExportTable = dict[str, list[Any]]
+Column = list[Any] | NDArray[Any]
+ExportTable = dict[str, Column]
 """Columns of one length, by name."""
 METRIC_COLUMNS = ("rank", "step", "time", "name", "value")
 EVALUATION_COLUMNS = ("time", "epoch", "step", "loss", "accuracy", "samples", "seconds")
@@ -23,18 +24,16 @@ EPOCH_COLUMNS = ("rank", "epoch", "step", "loss", "accuracy", "samples", "second
 CHECKPOINT_COLUMNS = ("rank", "epoch", "step", "seconds", "size")
 
 
-def make_tables(run: RunFigures) -> dict[str, ExportTable]:
-    """Return the tables of a run by name; those without rows are left out.
+def make_small_tables(run: RunFigures) -> dict[str, ExportTable]:
+    """Return the tables of a run by name, but for those of its steps; those without rows are left
+    out.
 
-    `steps` has a row per rank and step, `mean` a row per step with the mean over ranks. `metrics`
-    has a row per value that a script reported. `host_usage`, `rank_usage` and `gpu_usage` have a
-    row per host or rank and second.
+    `metrics` has a row per value that a script reported. `host_usage`, `rank_usage` and `gpu_usage`
+    have a row per host or rank and second.
     """
     epochs = [epoch for rank in run.ranks for epoch in rank.epochs]
     checkpoints = [saved for rank in run.ranks for saved in rank.checkpoints]
     tables = {
-        "steps": {name: getattr(run.steps, name).tolist() for name in COLUMNS},
-        "mean": _average_ranks(run),
         "metrics": _to_columns(run.metrics, METRIC_COLUMNS),
         "evaluations": _to_columns(run.evaluations, EVALUATION_COLUMNS),
         "epochs": _to_columns(epochs, EPOCH_COLUMNS),
@@ -43,7 +42,39 @@ def make_tables(run: RunFigures) -> dict[str, ExportTable]:
         "rank_usage": _join_usage("rank", [(rank.rank, rank.usage) for rank in run.ranks]),
         "gpu_usage": _join_usage("rank", [(rank.rank, rank.gpu) for rank in run.ranks]),
     }
-    return {name: table for name, table in tables.items() if any(table.values())}
+    return {name: table for name, table in tables.items() if count_rows(table)}
+
+
+def read_all_steps(run: RunFigures) -> Iterator[StepTable]:
+    """Yield the steps of a run: all together, or those of a long run in parts, which follow each
+    other by step. Raises: RunFolderError."""
+    if run.all_steps is None:
+        yield run.steps
+    else:
+        yield from map(read_part, run.all_steps())
+
+
+def list_steps(steps: StepTable) -> ExportTable:
+    """Return a row per rank and step."""
+    return {name: getattr(steps, name) for name in COLUMNS}
+
+
+def average_ranks(steps: StepTable) -> ExportTable:
+    """Return a row per step, with the mean over ranks of each series."""
+    step_numbers, means = steps.means_over_ranks(["time", *SERIES, "accuracy"])
+    return {"step": step_numbers, **means}
+
+
+STEP_TABLES: dict[str, Callable[[StepTable], ExportTable]] = {
+    "steps": list_steps,
+    "mean": average_ranks,
+}
+"""What makes the tables of the steps, by their names."""
+
+
+def count_rows(table: ExportTable) -> int:
+    """Return the number of rows of a table."""
+    return len(next(iter(table.values())))
 
 
 def summarise(run: RunFigures) -> dict[str, Any]:
@@ -51,26 +82,6 @@ def summarise(run: RunFigures) -> dict[str, Any]:
     values = {"run": run.name, "settings": settings(run), "summary": run.summary}
     summary: dict[str, Any] = to_strict_json(values)
     return summary
-
-
-def write_folder(
-    run: RunFigures, target: Path, suffix: str, write_table: Callable[[ExportTable, Path], object]
-) -> None:
-    """Write a folder with a file per table, and settings and summary. Raises: OSError."""
-    target.mkdir()
-    for name, table in make_tables(run).items():
-        write_table(table, target / f"{name}{suffix}")
-    text = json.dumps(summarise(run), indent=2)
-    (target / "run.json").write_text(f"{text}\n", encoding="utf-8")
-
-
-def _average_ranks(run: RunFigures) -> ExportTable:
-    """Return the mean over ranks of each series, by step."""
-    steps, times = run.steps.mean_over_ranks("time")
-    columns = {"step": steps.tolist(), "time": times.tolist()}
-    for name in (*SERIES, "accuracy"):
-        columns[name] = run.steps.mean_over_ranks(name)[1].tolist()
-    return columns
 
 
 def _to_columns(rows: Iterable[Any], names: Sequence[str]) -> ExportTable:
@@ -81,10 +92,9 @@ def _join_usage(
     owner: str, usages: Sequence[tuple[str | int, HostUsage | RankUsage | GpuUsage]]
 ) -> ExportTable:
     """Return the usage of hosts, or of ranks or their GPUs, one after the other."""
-    columns: ExportTable = {owner: []}
-    for name, usage in usages:
-        columns[owner] += [name] * len(usage.time)
+    owners = [name for name, usage in usages for _ in usage.time]
+    columns: ExportTable = {owner: owners}
     series = [vars(usage) for _, usage in usages]
     for name in series[0] if series else ():
-        columns[name] = np.concatenate([values[name] for values in series]).tolist()
+        columns[name] = np.concatenate([values[name] for values in series])
     return columns

@@ -10,7 +10,6 @@ from remote.format import count
 from remote.sanitise import plain
 from tui.home.history import Answered, Listed
 from tui.home.run_list import RowSelection, RunItem
-from tui.home.run_table import describe_state
 
 GetKey = Callable[[str], str]
 """Returns the key of an action."""
@@ -21,8 +20,8 @@ SEVERAL = 2
 def count_listed(
     listed: Listed, selection: RowSelection, needy: Sequence[RunItem], *, has_filter: bool
 ) -> Content:
-    """Say how many runs and studies are listed, and how many are live or, in colour, need a
-    person: the `needy` ones."""
+    """Say how many runs and studies are listed, and how many are live or need a person: the `needy`
+    ones. In one colour, as the strip below says what is the matter."""
     recorded = len(listed.runs)
     if has_filter:
         matching = sum(not item.study for item in selection.items)
@@ -30,11 +29,10 @@ def count_listed(
     else:
         parts = list(map(Content, _count_recorded(listed, selection.hidden)))
     num_live = sum(item.is_live for item in selection.items)
-    parts.append(Content.styled(f"{num_live} live", "$text-success" if num_live else ""))
+    parts.append(Content(f"{num_live} live"))
     if needy:
-        is_bad = any(describe_state(item).style == "table--bad" for item in needy)
-        text = f"{len(needy)} need{'s' * (len(needy) == 1)} you"
-        parts.append(Content.styled(text, "$text-error" if is_bad else "$text-warning"))
+        verb = "needs" if len(needy) == 1 else "need"
+        parts.append(Content(f"{len(needy)} {verb} you"))
     return Content(", ").join(parts)
 
 

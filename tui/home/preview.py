@@ -53,7 +53,10 @@ class RunPreview(Container):
         border-top: solid $ink-rule; border-title-color: $text-muted;
     }
     RunPreview Horizontal { height: 1fr; }
-    RunPreview VerticalScroll { width: 1fr; scrollbar-size-vertical: 1; }
+    RunPreview VerticalScroll {
+        width: 1fr; scrollbar-size-vertical: 1;
+        scrollbar-color: $ink-rule; scrollbar-background: $background;
+    }
     RunPreview #facts { height: auto; }
     RunPreview #output {
         height: auto; text-wrap: nowrap; text-overflow: ellipsis; padding: 0 0 1 0;

@@ -158,6 +158,15 @@ def select_items(
     return RowSelection([*live, *rows], num_hidden)
 
 
+def put_first(items: Sequence[RunItem], needy: Sequence[RunItem]) -> list[RunItem]:
+    """Return the rows with those of ended runs that need a person right behind the live ones, in
+    the order of `needy`. A run of an open study stays below it."""
+    moved = [item for item in needy if item in items and not item.is_live and not item.is_part]
+    live = [item for item in items if item.is_live]
+    others = [item for item in items if not item.is_live and item not in moved]
+    return [*live, *moved, *others]
+
+
 def _list_studies(
     studies: Iterable[StudyProgress],
     runs: Sequence[Entry],

@@ -253,10 +253,9 @@ def make_rows(
         texts[" "] = first_sign + _make_signs(item)
         cells = {title: TableCell(plain(text)) for title, text in texts.items()}
         cells[CURVE] = TableCell(_draw_cell_curve(courses.get(item.name, ())), "table--dim")
-        look = describe_state(item)
-        cells["state"] = look.cell
-        if is_needy:
-            cells[" "] = structs.replace(cells[" "], style=look.style)
+        cells["state"] = _make_state_cell(
+            describe_state(item), is_calm=not (is_needy or item.is_live)
+        )
         cells["progress"] = _describe_progress(item)
         rows.append(tuple(cells.get(column.title, TableCell("")) for column in COLUMNS))
     return rows
@@ -332,6 +331,14 @@ def describe_state(item: RunItem) -> PhaseLook:
         assert item.entry
         word = item.entry.state
     return phase_look(word)
+
+
+def _make_state_cell(look: PhaseLook, *, is_calm: bool) -> TableCell:
+    """Return the state of a run. Only its sign is in colour, and that only if something goes on or
+    needs a person: else the eye finds nothing among so many colours."""
+    if is_calm:
+        return TableCell(look.text, "table--dim")
+    return TableCell(look.text, parts=((look.sign, look.style), (f" {look.word}", "")))
 
 
 def _describe_progress(item: RunItem) -> TableCell:

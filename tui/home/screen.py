@@ -21,7 +21,7 @@ from tui.home.host_poll import HostPoll
 from tui.home.keeping import ERRORS, Keeping
 from tui.home.listing import shorten_names
 from tui.home.preview import RunPreview
-from tui.home.run_list import ORDERS, RowSelection, RunItem, select_items
+from tui.home.run_list import ORDERS, RowSelection, RunItem, put_first, select_items
 from tui.home.run_table import LossCurves, RunTable, make_rows
 from tui.home.verdict_text import describe_needs, judge_item, list_next_keys, sort_by_urgency
 from tui.kit.actions import KeyPlace
@@ -185,9 +185,13 @@ class HomeScreen(LiveScreen, Keeping):
             now=time.time(),
             open_studies=self._open_studies,
         )
+        needy = self._find_needy()
+        # In any other order, a person looks for something else.
+        if ORDERS[self._order].title == "started":
+            items = put_first(self._selection.items, needy)
+            self._selection = self._selection._replace(items=items)
         items = self._selection.items
         names = shorten_names(self._listed.runs)
-        needy = self._find_needy()
         cells = make_rows(
             items,
             names,

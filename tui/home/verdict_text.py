@@ -26,7 +26,6 @@ SEVERITIES = {
 """By the style that the state has in the table."""
 SIGN_WIDTH = 2
 """Columns of the sign before a title."""
-SIGN_STYLES = {"table--warn": "$text-warning", "table--bad": "$text-error"}
 
 
 class ItemVerdict(NamedTuple):
@@ -108,9 +107,11 @@ def describe_needs(
     num_named = max_others if len(others) > max_others + 1 else len(others)
     for item in others[:num_named]:
         look = describe_state(item)
-        text = plain(f"{order_text} {item.short_title}: {judge_item(item).finding}")
-        line = Content.assemble((look.sign, SIGN_STYLES.get(look.style, "")), f" {text}")
-        reasons.append(_cut(line, width))
+        text = plain(f"{look.sign} {order_text} {item.short_title}: {judge_item(item).finding}")
+        if len(text) > width:
+            text = text.partition("; ")[0]
+        # Without its colour: only the title of the strip is loud.
+        reasons.append(_cut(Content(text), width))
     if num_named < len(others):
         num_more = len(others) - num_named
         reasons.append(f"and {num_more} more runs, marked ! in the list")
@@ -166,4 +167,6 @@ def list_next_keys(item: RunItem, checkpoint_step: int, get_key: GetKey) -> Iter
         point = ResumePoint(checkpoint_step, run.step)
         yield NextKey(get_key("resume"), point.text, point.short_text)
     if not run.problem:
-        yield NextKey(get_key("copy-run-command"), "copy its command")
+        copy_key = get_key("copy-run-command")
+        # A new run and a comparison have the better claim to the room of the footer.
+        yield NextKey(copy_key, "copy its command", leads_footer=False)

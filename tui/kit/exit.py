@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from remote.run.state.phases import Verdict
 from training.mistake import MistakeError
@@ -31,13 +30,8 @@ MISTAKES = (MistakeError, UsageError)
 
 
 def to_install(extra: str) -> str:
-    """Say how to install the packages of an extra: rankboard is installed from a checkout."""
-    checkout = Path(__file__).parents[2]
-    # Installed as a package, there is no checkout to name.
-    is_checkout = (checkout / "constraints.txt").exists()
-    folder_text = checkout if is_checkout else "the checkout of rankboard"
-    python_text = shlex.quote(sys.executable)
-    return f"in {folder_text}, run {python_text} -m pip install -c constraints.txt '.[{extra}]'"
+    """Say how to install the packages of an extra, beside the rankboard that runs."""
+    return f"run {shlex.quote(sys.executable)} -m pip install 'rankboard[{extra}]'"
 
 
 @contextmanager

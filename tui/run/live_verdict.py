@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from textual.content import Content
@@ -92,7 +93,8 @@ def _describe_past(alert: Alert) -> str:
     over = clock(alert.over)
     match alert.alarm:
         case Alarm.STRAGGLER:
-            return f"rank {alert.subject} was slow, recovered at {over}"
+            lasted = duration(alert.over - alert.since)
+            return f"rank {alert.subject} was slow for {lasted}, recovered at {over}"
         case Alarm.STALL:
             return f"stalled from {clock(alert.since)} to {over}: {alert.title or alert.text}"
         case Alarm.RESTART:
@@ -132,7 +134,16 @@ def list_open_alerts(run: RunState, hidden: Collection[Key]) -> list[Alert]:
     """Return the alerts of a run that trains, without those that the user has hidden."""
     if run.phase is RunPhase.ENDED:
         return []
-    return [alert for alert in find_alerts(run) if alert.key not in hidden]
+    return [_as_shown(alert, run) for alert in find_alerts(run) if alert.key not in hidden]
+
+
+def _as_shown(alert: Alert, run: RunState) -> Alert:
+    """Return an alert as over, where it names a rank that the table beside it shows to be as fast
+    as the others: it takes some checks until such a rank is cleared."""
+    is_open_straggler = alert.alarm is Alarm.STRAGGLER and not alert.over
+    if is_open_straggler and run.stragglers.current(alert.subject) is None:
+        return replace(alert, over=run.now)
+    return alert
 
 
 # The list of all ----------------------------------------------------------------------------------

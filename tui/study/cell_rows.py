@@ -22,7 +22,13 @@ from remote.study.wording import label_name
 from tui.kit import palette
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
-from tui.study.cell_table import StudyTable, format_value, make_cell_table, metric_header
+from tui.study.cell_table import (
+    CellGroup,
+    StudyTable,
+    format_value,
+    make_cell_table,
+    metric_header,
+)
 
 SIGN = 2
 """Columns that the sign of a state takes."""
@@ -45,11 +51,30 @@ def best_word(study: Study) -> str:
     return "highest" if study.is_higher_better else "lowest"
 
 
-def find_best_cells(result: StudyResult) -> set[str]:
-    """Return the key of the cell whose value is the best, as it is shown; none while runs are
-    missing, or if several are alike."""
+def fold_same_cells(result: StudyResult) -> list[CellGroup]:
+    """Return the cells in groups, one for each row: with a cell that others are compared with stand
+    those that have the same values in every run. Equal times are chance, so of those none does."""
     study = result.study
-    values = {row.cell.key: row.value.value for row in result.cells if row.value}
+    members: dict[str, list[CellResult]] = {}
+    for row in result.cells:
+        counterpart = study.counterpart(row.cell)
+        is_alike = row.is_same and not study.compares_times
+        is_folded = is_alike and counterpart and row.state is CellState.FINISHED
+        key = counterpart.key if is_folded and counterpart else row.cell.key
+        members.setdefault(key, []).append(row)
+    # The cell that others are compared with need not come first.
+    for key, rows_of_group in members.items():
+        rows_of_group.sort(key=lambda row: row.cell.key != key)
+    order = [row.cell.key for row in result.cells]
+    return [tuple(members[key]) for key in sorted(members, key=order.index)]
+
+
+def find_best_cells(result: StudyResult, groups: Sequence[CellGroup] = ()) -> set[str]:
+    """Return the key of the cell whose value is the best, as it is shown; none while runs are
+    missing, or if several are alike. Of `groups` of cells the first cells count."""
+    study = result.study
+    first_cells = [group[0] for group in groups] or result.cells
+    values = {row.cell.key: row.value.value for row in first_cells if row.value}
     states = {row.state for row in result.cells}
     if len(values) < 2 or CellState.WAITING in states or CellState.RUNNING in states:
         return set()
@@ -69,11 +94,11 @@ class CellLayout(NamedTuple):
     """True if values name the settings that have the same."""
 
 
-def lay_out_cells(result: StudyResult, room: int) -> CellLayout:
-    """Return the table of cells, with a word beside the best value; where there is room, values
-    that are alike name the setting that has the same."""
-    best_marks = {key: best_word(result.study) for key in find_best_cells(result)}
-    table = make_cell_table(result, room - _widest_mark(best_marks))
+def lay_out_cells(result: StudyResult, groups: Sequence[CellGroup], room: int) -> CellLayout:
+    """Return the table with a row for each group of cells, and a word beside the best value; where
+    there is room, values that are alike name the setting that has the same."""
+    best_marks = {key: best_word(result.study) for key in find_best_cells(result, groups)}
+    table = make_cell_table(result, room - _widest_mark(best_marks), groups)
     alike_settings = find_alike_settings(result)
     alike_marks = {}
     for row in result.cells:
@@ -85,7 +110,7 @@ def lay_out_cells(result: StudyResult, room: int) -> CellLayout:
     names_alike = bool(alike_marks) and table.width + _widest_mark(marks) <= room
     if not names_alike:
         marks = best_marks
-    return CellLayout(_mark_values(table, result, marks), names_alike)
+    return CellLayout(_mark_values(table, groups, marks), names_alike)
 
 
 def _widest_mark(marks: Mapping[str, str]) -> int:
@@ -93,13 +118,16 @@ def _widest_mark(marks: Mapping[str, str]) -> int:
     return max((len(mark) + 1 for mark in marks.values()), default=0)
 
 
-def _mark_values(table: StudyTable, result: StudyResult, marks: Mapping[str, str]) -> StudyTable:
+def _mark_values(
+    table: StudyTable, groups: Sequence[CellGroup], marks: Mapping[str, str]
+) -> StudyTable:
     value_column = table.labels + 2
     marked_rows = []
-    for texts, row in zip(table.rows, result.cells, strict=True):
+    for texts, group in zip(table.rows, groups, strict=True):
         marked = list(texts)
-        if row.cell.key in marks:
-            marked[value_column] += f" {marks[row.cell.key]}"
+        key = group[0].cell.key
+        if key in marks:
+            marked[value_column] += f" {marks[key]}"
         marked_rows.append(tuple(marked))
     return replace(table, rows=tuple(marked_rows))
 
@@ -142,45 +170,46 @@ class FactColumns(NamedTuple):
     """True if the last one draws where the values of the runs lie."""
 
 
-def make_fact_columns(result: StudyResult, room: int) -> FactColumns:
+def make_fact_columns(result: StudyResult, groups: Sequence[CellGroup], room: int) -> FactColumns:
     """Return the columns that fit: how long runs took, how many steps they made if that differs,
     and where their values lie on an axis that all cells share."""
-    cells = result.cells
     table = list[tuple[TableColumn, list[TableCell]]]()
     if room >= DURATION_WIDTH:
-        table.append((TableColumn("duration", DURATION_WIDTH), [*map(_took_cell, cells)]))
+        durations = [_took_cell(group, result.first_run) for group in groups]
+        table.append((TableColumn("duration", DURATION_WIDTH), durations))
         room -= DURATION_WIDTH
-    step_counts = [count_steps(row.cell) for row in cells]
+    step_counts = [count_steps(group[0].cell) for group in groups]
     if room >= STEPS_WIDTH and len(set(step_counts)) > 1:
         step_cells = [TableCell(f"{steps:,}" if steps else UNKNOWN) for steps in step_counts]
         table.append((TableColumn("steps", STEPS_WIDTH), step_cells))
         room -= STEPS_WIDTH
-    axis_column = _make_axis_column(result, room - SPACE - 1)
+    axis_column = _make_axis_column(result.study, groups, room - SPACE - 1)
     if axis_column:
         table.append(axis_column)
     rows = [
-        tuple(column_cells[number] for _, column_cells in table) for number in range(len(cells))
+        tuple(column_cells[number] for _, column_cells in table) for number in range(len(groups))
     ]
     return FactColumns([column for column, _ in table], rows, axis_column is not None)
 
 
-def _make_axis_column(result: StudyResult, room: int) -> tuple[TableColumn, list[TableCell]] | None:
-    """Return where the values of the runs of each cell lie; None without room or differences."""
-    values = [value for cell in result.cells for value in _values(cell)]
-    ends = [format_value(end(values), result.study.metric) for end in (min, max) if values]
+def _make_axis_column(
+    study: Study, groups: Sequence[CellGroup], room: int
+) -> tuple[TableColumn, list[TableCell]] | None:
+    """Return where the values of the runs of each row lie; None without room or differences."""
+    values_by_row = [_values(group) for group in groups]
+    values = [value for row_values in values_by_row for value in row_values]
+    ends = [format_value(end(values), study.metric) for end in (min, max) if values]
     width = min(AXIS_WIDTHS[-1], room)
     # Values that differ by less than is shown would look far apart.
     if len(set(ends)) < 2 or width not in AXIS_WIDTHS:
         return None
     low, high = min(values), max(values)
     rounded_ends = [number(low), number(high)]
-    if result.study.metric != "accuracy" and len(set(rounded_ends)) > 1:
+    if study.metric != "accuracy" and len(set(rounded_ends)) > 1:
         ends = rounded_ends
-    column = TableColumn(
-        f"  {_axis_title(ends, result.study, width)}", SPACE + width + 1, right=False
-    )
+    column = TableColumn(f"  {_axis_title(ends, study, width)}", SPACE + width + 1, right=False)
     return column, [
-        TableCell(f"  {draw_values(_values(cell), low, high, width)}") for cell in result.cells
+        TableCell(f"  {draw_values(row_values, low, high, width)}") for row_values in values_by_row
     ]
 
 
@@ -191,13 +220,17 @@ def _axis_title(ends: Sequence[str], study: Study, width: int) -> str:
     return next((title for title in (*titles, ends_text) if len(title) <= width), "")
 
 
-def _values(cell: CellResult) -> list[float]:
-    return [run.value for run in cell.runs if run.value is not None and math.isfinite(run.value)]
+def _values(group: CellGroup) -> list[float]:
+    values = [run.value for cell in group for run in cell.runs]
+    return [value for value in values if value is not None and math.isfinite(value)]
 
 
-def _took_cell(cell: CellResult) -> TableCell:
-    """Return the mean time of the runs that count."""
-    return TableCell(duration(finite_mean([run.seconds for run in cell.runs if run.seconds])))
+def _took_cell(group: CellGroup, first_run: str) -> TableCell:
+    """Return the mean time of the runs that count. The first run of the study also started the
+    hosts, so it does not, unless it is the only one."""
+    runs = [run for cell in group for run in cell.runs if run.seconds]
+    later_runs = [run for run in runs if run.run != first_run]
+    return TableCell(duration(finite_mean([run.seconds for run in later_runs or runs])))
 
 
 def draw_values(values: Sequence[float], low: float, high: float, width: int) -> str:

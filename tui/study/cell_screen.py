@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import ClassVar
@@ -37,6 +38,10 @@ from tui.kit.widgets.table import TableCell, TableColumn, TableRow
 from tui.study.cell_table import format_value, metric_header
 from tui.study.verdict_text import name_cell
 
+FIRST_RUN = "incl. host start"
+"""Why the first run of a study took longer than the others."""
+SLOW_START = 1.5
+"""The first run is remarkable from so many times the time of another one on."""
 RUN_COLUMNS = (
     TableColumn("#", 4),
     TableColumn("run", 20, right=False, most=48),
@@ -79,7 +84,7 @@ class CellScreen(LiveScreen, Screen[None]):
 
     def on_mount(self) -> None:
         cell = self._runner.progress.cells[self._key].cell
-        title_lines = (f"runs of {name_cell(cell)}", describe_cell(cell))
+        title_lines = (f"runs of {name_cell(cell)}", describe_cells([cell]))
         self.query_one("#title", Static).update("\n".join(map(plain, title_lines)))
         self.query_one(ChoiceTable).focus()
         self.tick()
@@ -144,11 +149,16 @@ class CellScreen(LiveScreen, Screen[None]):
             self.post_message(ShowRun(current_run.session.plan.run))
 
 
-def describe_cell(cell: Cell) -> str:
-    """Return what the runs of a cell do, where, and how long they train."""
+def describe_cells(cells: Sequence[Cell]) -> str:
+    """Return what the runs of cells do that differ in the compared setting only, where, and how
+    long they train."""
+    cell = cells[0]
     place = cell.place
+    work_text = described(cell.work)
+    if cell.job and len({described(other.work) for other in cells}) > 1:
+        work_text = f"{cell.job.model} on {cell.job.dataset}"
     parts = [
-        described(cell.work),
+        work_text,
         f"{count(place.ranks, 'rank')} on {count(place.nodes, 'host')}",
     ]
     job = cell.job
@@ -161,15 +171,21 @@ def describe_cell(cell: Cell) -> str:
     return ", ".join(parts)
 
 
-def list_run_lines(progress: StudyProgress, cell: CellProgress) -> list[str]:
-    """Return a line for each run of a cell, with its training losses, below a head."""
+def list_run_lines(progress: StudyProgress, cells: Sequence[CellProgress]) -> list[str]:
+    """Return a line for each run of these cells, with its training losses, below a head."""
     study = progress.study
-    table = [["#", "run", "state", metric_header(study), "duration", "training loss", ""]]
-    for position, cell_run in enumerate(list_cell_runs(progress, cell), 1):
-        *texts, cause = [table_cell.text for table_cell in cell_run.row(position, study.metric)]
-        losses = cell_run.end.losses if cell_run.end else None
-        losses_text = " to ".join(fixed(value, 4) for value in losses) if losses else ""
-        table.append([*texts, losses_text, cause.strip()])
+    head = ["#", "run", "state", metric_header(study), "duration", "training loss", ""]
+    table = [[study.compare, *head]]
+    for cell in cells:
+        label = cell.cell.label(study.compare) if len(cells) > 1 else ""
+        for position, cell_run in enumerate(list_cell_runs(progress, cell), 1):
+            *texts, cause = [table_cell.text for table_cell in cell_run.row(position, study.metric)]
+            if cell_run.remark:
+                texts[-1] += f" ({cell_run.remark})"
+                cause = ""
+            losses = cell_run.end.losses if cell_run.end else None
+            losses_text = " to ".join(fixed(value, 4) for value in losses) if losses else ""
+            table.append([label, *texts, losses_text, cause.strip()])
     # Of a script the training loss may be unknown, and few runs have a cause.
     shown_columns = [any(texts) for texts in zip(*table[1:], strict=True)]
     shown_table = [list(compress(texts, shown_columns)) for texts in table]
@@ -183,6 +199,8 @@ class CellRun:
     state: str
     run: str = UNKNOWN
     end: RunEnded | None = None
+    remark: str = ""
+    """What explains a value of it."""
 
     def row(self, number: int, metric: str) -> TableRow:
         """Return its row in the table."""
@@ -191,7 +209,7 @@ class CellRun:
         if self.end:
             took_text = duration(self.end.seconds or math.nan)
             value_text = format_value(self.end.value, metric)
-            cause_text = plain(f" {self.end.cause}")
+            cause_text = plain(f" {self.end.cause or self.remark}")
         return (
             TableCell(str(number)),
             TableCell(plain(self.run)),
@@ -200,6 +218,15 @@ class CellRun:
             TableCell(took_text),
             TableCell(cause_text, "table--dim"),
         )
+
+
+def _is_slow_first_run(progress: StudyProgress, cell: CellProgress, run_end: RunEnded) -> bool:
+    """Return True if a run was the first one of the study, and took longer than others of its
+    cell."""
+    if run_end.run != progress.first_run:
+        return False
+    other_seconds = [other.seconds for other in cell.counted_runs if other is not run_end]
+    return any(run_end.seconds > SLOW_START * seconds > 0 for seconds in other_seconds)
 
 
 def list_cell_runs(progress: StudyProgress, cell: CellProgress) -> list[CellRun]:
@@ -214,9 +241,9 @@ def list_cell_runs(progress: StudyProgress, cell: CellProgress) -> list[CellRun]
         if open_run and open_run == cell.running:
             runs.append(CellRun(CellState.RUNNING.value, open_run))
         elif run_end:
-            runs.append(
-                CellRun("failed" if repetition in cell.failed else "finished", run_end.run, run_end)
-            )
+            state = "failed" if repetition in cell.failed else "finished"
+            remark = FIRST_RUN if _is_slow_first_run(progress, cell, run_end) else ""
+            runs.append(CellRun(state, run_end.run, run_end, remark))
         else:
             runs.append(CellRun(CellState.WAITING.value))
     return runs

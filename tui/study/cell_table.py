@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from remote.format import IN_DOUBT, UNKNOWN, fixed, percent, seconds
+from remote.format import IN_DOUBT, UNKNOWN, count, fixed, percent, seconds
 from remote.statistics.comparison import Finding
 from remote.statistics.interval import Interval, IntervalMethod, ValueScale, hide_few
 from remote.study.progress import CellState
@@ -14,6 +15,10 @@ from remote.study.study import METRIC_PREFIX, Study
 from tui.kit.text_table import GAP, column_widths
 from tui.kit.widgets.phase import phase_word
 
+CellGroup = tuple[CellResult, ...]
+"""Cells that one row stands for, as they have the same values. The first one speaks for all."""
+MOST_JOINED = 3
+"""Labels that stand in one row by their names."""
 VALUES = {
     "step_seconds": "s/iter",
     "elapsed": "training s",
@@ -48,23 +53,32 @@ class StudyTable:
         return sum(widths) + len(GAP) * (len(widths) - 1)
 
 
-def make_cell_table(result: StudyResult, room: float = math.inf) -> StudyTable:
-    """Return the table of cells in `room` columns.
+def make_cell_table(
+    result: StudyResult, room: float = math.inf, groups: Sequence[CellGroup] = ()
+) -> StudyTable:
+    """Return the table of cells in `room` columns: a row for each of the groups, by default for
+    each cell.
 
     If it is too narrow, first intervals go, then speed-ups.
     """
+    groups = groups or [(row,) for row in result.cells]
     # The verdict stays in any room: it is the answer.
     for shows_intervals, shows_speed_ups in ((True, True), (False, True), (False, False)):
-        table = _make_table(result, intervals=shows_intervals, speed_ups=shows_speed_ups)
+        table = _make_table(
+            result.study, groups, intervals=shows_intervals, speed_ups=shows_speed_ups
+        )
         if table.width <= room:
             break
     return table
 
 
-def _make_table(result: StudyResult, *, intervals: bool, speed_ups: bool) -> StudyTable:
-    study = result.study
+def _make_table(
+    study: Study, groups: Sequence[CellGroup], *, intervals: bool, speed_ups: bool
+) -> StudyTable:
     axis_names = tuple(axis.name for axis in study.axes) or ("cell",)
-    shows_verdicts = bool(study.compare) and len(study.cells) > 1
+    # Of rows that stand for all that is compared, the label says that they are the same.
+    is_any_alone = any(len(group) == 1 for group in groups)
+    shows_verdicts = bool(study.compare) and len(study.cells) > 1 and is_any_alone
     shows_speed_ups = speed_ups and bool(study.baseline) and value_scale(study) is ValueScale.RATIO
     verdict_header = f"against {study.reference}" if intervals else "verdict"
     head = (*axis_names, "state", "runs", metric_header(study))
@@ -72,18 +86,39 @@ def _make_table(result: StudyResult, *, intervals: bool, speed_ups: bool) -> Stu
         (verdict_header,) if shows_verdicts else ()
     )
     rows = []
-    for row in result.cells:
-        labels = tuple(label for _, label in row.cell.labels) or ("all",)
-        texts = [*labels, phase_word(row.state.value), f"{len(row.runs)}/{study.repetitions}"]
+    for group in groups:
+        row = group[0]
+        num_runs = sum(len(cell.runs) for cell in group)
+        runs_text = f"{num_runs}/{study.repetitions * len(group)}"
+        texts = [*list_labels(study, group), phase_word(row.state.value), runs_text]
         texts.append(format_interval(row.value, study))
         if shows_speed_ups:
             texts.append(
                 IN_DOUBT if row.speed_up_doubt else format_speed_up(row.speed_up, bounds=intervals)
             )
         if shows_verdicts:
-            texts.append(verdict(study, row, intervals=intervals))
+            is_alone = len(group) == 1
+            texts.append(verdict(study, row, intervals=intervals) if is_alone else "the same")
         rows.append(tuple(texts))
-    return StudyTable(head, tuple(rows), tuple(row.state for row in result.cells), len(axis_names))
+    states = tuple(group[0].state for group in groups)
+    return StudyTable(head, tuple(rows), states, len(axis_names))
+
+
+def list_labels(study: Study, group: CellGroup) -> list[str]:
+    """Return the labels of the cells of a row, one for each axis: "all_reduce = ring"."""
+    labels = []
+    for axis, label in group[0].cell.labels:
+        is_joined = axis == study.compare and len(group) > 1
+        labels.append(join_compared(study, group) if is_joined else label)
+    return labels or ["all"]
+
+
+def join_compared(study: Study, group: CellGroup) -> str:
+    """Return the labels of the compared axis that a row stands for: "all_reduce = ring"."""
+    labels = [row.cell.label(study.compare) for row in group]
+    if len(labels) > MOST_JOINED:
+        labels[1:] = [count(len(labels) - 1, "other")]
+    return " = ".join(labels)
 
 
 def format_value(number: float | None, metric: str) -> str:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from remote.format import listed
 from remote.plan.serialize import OtherFormat
 from remote.record.events_file import RunFolderError
 from remote.record.loss_course import LossCourse, LossPoint, read_loss_points
@@ -40,8 +41,8 @@ class LossComparison(NamedTuple):
 
     loss_name: str = TRAINING_LOSS
     curves: Sequence[Curve] = ()
-    subject: str = ""
-    """What all curves have in common if each is of another place: "all_reduce = ring"."""
+    same_names: tuple[str, ...] = ()
+    """What has the same losses everywhere, so that each curve is of another place."""
 
 
 def read_comparison(
@@ -68,20 +69,32 @@ def read_comparison(
     # The longest line has no gaps. A shorter one on it has, so that it hides nothing.
     place_lines = sorted(join_coinciding(place_curves), key=lambda line: -line.x[-1])
     inked_lines = [replace(line, colour=ink, dash=ink) for ink, line in enumerate(place_lines)]
-    return LossComparison(loss_name, inked_lines, lines[0].label)
+    return LossComparison(loss_name, inked_lines, tuple(runs.name for runs in compared))
 
 
 def join_coinciding(curves: Sequence[Curve]) -> list[Curve]:
     """Return the curves; those that would lie on each other are one, with all their labels."""
-    lines: list[Curve] = []
+    groups: list[list[Curve]] = []
     for curve in curves:
-        for number, line in enumerate(lines):
-            if do_coincide(line, curve):
-                lines[number] = replace(line, label=f"{line.label} = {curve.label}")
+        for group in groups:
+            if do_coincide(group[0], curve):
+                group.append(curve)
                 break
         else:
-            lines.append(curve)
-    return lines
+            groups.append([curve])
+    return [replace(group[0], label=join_labels(group)) for group in groups]
+
+
+def join_labels(curves: Sequence[Curve]) -> str:
+    """Return one label for curves that coincide: "ring = ddp"; of settings of which each has one
+    more than the first, "batch 20 (also split by label)"."""
+    first, *others = [curve.label for curve in curves]
+    additions = [other.removeprefix(f"{first}, ") for other in others]
+    if others and all(
+        other == f"{first}, {more}" for other, more in zip(others, additions, strict=True)
+    ):
+        return f"{first} (also {listed(additions)})"
+    return " = ".join([first, *others])
 
 
 def do_coincide(curve: Curve, other: Curve) -> bool:

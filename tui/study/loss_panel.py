@@ -19,6 +19,7 @@ from tui.charts.chart import Chart
 from tui.charts.plot_frame import PlotOptions
 from tui.charts.raster import Curve
 from tui.kit import palette
+from tui.kit.inks import MUTED
 from tui.kit.themes import inks_of
 from tui.study.loss_curves import (
     TEST_LOSS,
@@ -39,6 +40,7 @@ class LossPanel(Container):
         height: 1fr; display: none; padding: 0 1;
         border-top: solid $ink-rule; border-title-color: $text-muted;
     }
+    LossPanel.-guesses { max-height: 40%; }
     """
 
     def __init__(self, runs_dir: Path) -> None:
@@ -67,6 +69,8 @@ class LossPanel(Container):
         self._place_name = name_place(chosen.cell, axis)
         self._has_means = any(len(cell.counted) > 1 for cell in progress.cells.values())
         self._guess_loss = guess_loss
+        # Curves of runs that have learned nothing say little.
+        self.set_class(math.isfinite(guess_loss), "-guesses")
         self._read_losses(chosen, list_compared(progress, chosen), list_places(progress))
 
     @work(thread=True, exclusive=True)
@@ -109,8 +113,8 @@ class LossPanel(Container):
         """Return what is drawn, with the sign of each curve in its ink."""
         comparison = self._comparison
         subject = ""
-        if comparison.subject:
-            subject = f" of {comparison.subject}"
+        if comparison.same_names:
+            subject = f", {' = '.join(comparison.same_names)}"
         elif self._place_name:
             subject = f" at {self._place_name}"
         parts: list[tuple[str, str]] = [(f" {comparison.loss_name}{plain(subject)}:", "")]
@@ -119,7 +123,7 @@ class LossPanel(Container):
             ink = inks.by_number(curve.colour)
             parts += [(f"  {palette.sign('curve')}", ink), (f" {plain(curve.label)}", "")]
         if self._has_means:
-            parts.append(("  (mean of its runs)", ""))
+            parts.append(("  (means of runs)", MUTED))
         return Content.assemble(*parts, " ")
 
 

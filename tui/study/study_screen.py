@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -14,7 +15,7 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from remote.format import count, duration
+from remote.format import count, duration, listed
 from remote.sanitise import plain
 from remote.study import estimate
 from remote.study.alike_settings import find_alike_settings
@@ -33,16 +34,37 @@ from tui.kit.session_clock import SessionClock
 from tui.kit.text_table import justify, progress_line
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.keys import KeyFooter
-from tui.kit.widgets.phase import phase_cell
+from tui.kit.widgets.phase import phase_look
 from tui.kit.widgets.verdict_strip import NextKey, VerdictStrip
 from tui.run.components.header import RunHeader
-from tui.study.cell_rows import SIGN, SPACE, columns, lay_out_cells, make_fact_columns, rows
-from tui.study.cell_screen import describe_cell, list_run_lines
-from tui.study.cell_table import metric_header
+from tui.run.components.header_lines import BADGE_INKS, SEVERITY_STYLES
+from tui.study.cell_rows import (
+    SIGN,
+    SPACE,
+    columns,
+    fold_same_cells,
+    lay_out_cells,
+    make_fact_columns,
+    rows,
+)
+from tui.study.cell_screen import describe_cells, list_run_lines
+from tui.study.cell_table import CellGroup, join_compared, metric_header
 from tui.study.longer_study import LongerStudy, find_longer_study
 from tui.study.loss_panel import LossPanel
 from tui.study.text.run_texts import run_number
-from tui.study.verdict_text import judge_running, judge_study, name_cell, name_trial
+from tui.study.verdict_text import (
+    StudyVerdict,
+    judge_running,
+    judge_study,
+    name_cell,
+    name_place,
+    name_trial,
+)
+
+SPACIOUS = 50
+"""Lines from which on all curves may be high."""
+LEGEND_GAP = "   "
+"""Stands between two explanations in one line."""
 
 
 class StudyScreen(LiveScreen, Screen[None]):
@@ -53,7 +75,9 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen #title { height: 2; padding: 0 1; background: $panel; }
     StudyScreen VerdictStrip { max-height: 40%; }
     StudyScreen ChoiceTable { max-height: 60%; min-height: 3; padding: 0 1; }
-    StudyScreen #legend { height: 1; padding: 0 1; color: $text-muted; display: none; }
+    StudyScreen.-over.-roomy ChoiceTable { margin: 1 0 0 0; }
+    StudyScreen #legend { height: auto; padding: 0 1; color: $text-muted; display: none; }
+    StudyScreen.-over.-roomy #legend { margin: 0 0 1 0; }
     StudyScreen.-legend #legend { display: block; }
     StudyScreen #cell { height: auto; max-height: 30%; padding: 0 1; display: none; }
     StudyScreen.-roomy #cell { display: block; }
@@ -64,6 +88,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen #cell Static { height: auto; }
     StudyScreen #run { height: auto; border-top: solid $ink-rule; }
     StudyScreen #run RunHeader { background: $background; }
+    StudyScreen.-spacious LossPanel { max-height: 100%; }
     StudyScreen.-low VerdictStrip, StudyScreen.-low #legend { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall"), (30, "-roomy")]  # noqa: RUF012
@@ -77,6 +102,10 @@ class StudyScreen(LiveScreen, Screen[None]):
         self._changes = -1
         self._says_little = False
         """True if all runs have ended, and still guess."""
+        self._shows_all = False
+        """Whether cells with the same values have a row each."""
+        self._groups: list[CellGroup] = []
+        """The cells of each row."""
         self._longer: LongerStudy | None = None
         """How the study can be made again once it is over; None if it cannot."""
 
@@ -99,6 +128,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         self.tick()
 
     def on_resize(self, event: Resize) -> None:
+        self.set_class(event.size.height >= SPACIOUS, "-spacious")
         # Columns depend on the room, so the table is made anew.
         self._changes = -1
         self.call_after_refresh(self.tick)
@@ -112,12 +142,14 @@ class StudyScreen(LiveScreen, Screen[None]):
                 self._changes = self.runner.changes
                 self._progress = self.runner.progress.copy()
                 self._is_over = self.runner.is_over
+                self.set_class(self._is_over, "-over")
         with self.app.batch_update():
             if is_new:
                 self._show_cells()
             run_seconds = self._show_run(current_run)
-            self._show_title(run_seconds)
-            self._show_verdict(current_run, run_seconds)
+            verdict = self._judge(current_run, run_seconds)
+            self._show_title(verdict, run_seconds)
+            self._show_verdict(verdict, current_run)
 
     def _show_cells(self) -> None:
         table = self.query_one(ChoiceTable)
@@ -128,23 +160,35 @@ class StudyScreen(LiveScreen, Screen[None]):
             self._longer = find_longer_study(self._progress, self.runner.runs_dir)
         self.refresh_bindings()
         table_width = self.app.size.width - SPACE * 2 - SIGN
-        cell_table, names_alike = lay_out_cells(result, table_width)
-        self._keys = [row.cell.key for row in result.cells]
-        facts = make_fact_columns(result, table_width - cell_table.width)
+        # While runs are missing, rows would come together and part again.
+        folds = self._is_over and not self._shows_all
+        self._groups = fold_same_cells(result) if folds else [(row,) for row in result.cells]
+        cell_table, names_alike = lay_out_cells(result, self._groups, table_width)
+        facts = make_fact_columns(result, self._groups, table_width - cell_table.width)
         self._show_legend(has_axis=facts.has_axis, names_alike=names_alike)
-        table.styles.height = len(result.cells) + 1
+        table.styles.height = len(self._groups) + 1
         table.show(
             columns(cell_table) + facts.columns,
             [row + more for row, more in zip(rows(cell_table), facts.rows, strict=True)],
         )
         running_key = self._progress.running_cell
         if running_key and not table.is_cursor_placed:
-            table.cursor = self._keys.index(running_key)
+            keys = [group[0].cell.key for group in self._groups]
+            table.cursor = keys.index(running_key)
         self._show_cell()
 
     def _show_legend(self, *, has_axis: bool, names_alike: bool) -> None:
         """Say what the signs in the table mean."""
         texts = []
+        folded = next((group for group in self._groups if len(group) > 1), None)
+        if folded:
+            key = key_of(self.app, "same-rows")
+            names = join_compared(self.runner.study, folded)
+            texts.append(f"{names}: the same in every run, so one row; {key} shows each")
+        if has_axis:
+            name = metric_header(self.runner.study)
+            sign = palette.sign("curve")
+            texts.append(f"{sign} {name} of one run")
         if names_alike:
             text = f"{palette.sign('alike')} within 0.1% of that setting in every run"
             # Else the strip says it.
@@ -153,22 +197,21 @@ class StudyScreen(LiveScreen, Screen[None]):
             ):
                 text += f": {SPLIT_REASON}"
             texts.append(text)
-        if has_axis:
-            name = metric_header(self.runner.study)
-            sign = palette.sign("curve")
-            texts.append(f"{sign} {name} of one run, joined from the lowest to the highest")
-        self.query_one("#legend", Static).update("   ".join(texts))
+        width = self.app.size.width - 2
+        self.query_one("#legend", Static).update("\n".join(_join_to_lines(texts, width)))
         self.set_class(bool(texts), "-legend")
 
-    def _show_verdict(self, run: StudyRun | None, run_seconds: float) -> None:
-        """Say what came out of the study, or what it does now, and which keys help."""
+    def _judge(self, run: StudyRun | None, run_seconds: float) -> StudyVerdict:
+        """Return what came out of the study, or what it does now."""
         result, progress = self._result, self._progress
         if self._is_over:
             stop_reason = getattr(self.runner, "stop_reason", "")
-            verdict = judge_study(result, progress, stop_reason=stop_reason)
-        else:
-            seconds_left = estimate.remaining_seconds(progress, run_seconds)
-            verdict = judge_running(result, progress, self._describe_run(run), seconds_left)
+            return judge_study(result, progress, stop_reason=stop_reason)
+        seconds_left = estimate.remaining_seconds(progress, run_seconds)
+        return judge_running(result, progress, self._describe_run(run), seconds_left)
+
+    def _show_verdict(self, verdict: StudyVerdict, run: StudyRun | None) -> None:
+        """Show the verdict, and which keys help."""
         next_keys = []
         if self._says_little and self._longer:
             next_keys += self._list_longer_keys(self._longer)
@@ -177,6 +220,9 @@ class StudyScreen(LiveScreen, Screen[None]):
         is_running_chosen = run is not None and run.trial.cell.key == self._chosen
         runs_text = "runs of this row"
         enter_text = "open this run" if is_running_chosen else f"open the {runs_text}"
+        if len(self._chosen_group) > 1:
+            labels = [row.cell.label(self.runner.study.compare) for row in self._chosen_group]
+            enter_text = f"show {listed(labels)} apart"
         next_keys.append(NextKey(key_of(self.app, "open"), enter_text))
         if is_running_chosen:
             next_keys.append(NextKey(key_of(self.app, "cell"), runs_text))
@@ -217,10 +263,17 @@ class StudyScreen(LiveScreen, Screen[None]):
     def _show_cell(self) -> None:
         """Show the runs of the cell under the cursor."""
         panel = self.query_one("#cell")
-        chosen_cell = self._progress.cells[self._chosen]
-        panel.border_title = Content(f" runs of {plain(name_cell(chosen_cell.cell))} ")
-        head, *lines = list_run_lines(self._progress, chosen_cell)
-        head_lines = f"{plain(describe_cell(chosen_cell.cell))}\n{head}"
+        study = self.runner.study
+        group = self._chosen_group
+        chosen_cells = [self._progress.cells[row.cell.key] for row in group]
+        chosen_cell = chosen_cells[0]
+        name = name_cell(chosen_cell.cell)
+        if len(group) > 1:
+            names = (join_compared(study, group), name_place(chosen_cell.cell, study.compare))
+            name = ", ".join(filter(None, names))
+        panel.border_title = Content(f" runs of {plain(name)} ")
+        head, *lines = list_run_lines(self._progress, chosen_cells)
+        head_lines = f"{plain(describe_cells([cell.cell for cell in chosen_cells]))}\n{head}"
         text = Content.assemble((head_lines, MUTED), "\n", "\n".join(lines))
         panel.query_one(Static).update(text)
         loss_panel = self.query_one(LossPanel)
@@ -242,7 +295,9 @@ class StudyScreen(LiveScreen, Screen[None]):
             loss_panel.show_run(state)
         return max(0.0, now - state.started) if state.started else 0.0
 
-    def _show_title(self, run_seconds: float) -> None:
+    def _show_title(self, verdict: StudyVerdict, run_seconds: float) -> None:
+        """Show the state as a badge, the name and the title, and below them how far the study is,
+        or once it is over its question."""
         study = self.runner.study
         progress = self._progress
         width = self.app.size.width - 2
@@ -251,29 +306,52 @@ class StudyScreen(LiveScreen, Screen[None]):
         num_planned = len(study.trials())
         runs_text = f"{num_done} of {count(max(num_done, num_planned), 'run')}"
         times_text = f"{duration(progress.seconds + run_seconds)} of runs"
-        progress_bar = progress_line(
-            runs_text, num_done / max(num_done, num_planned, 1), times_text, width
-        )
-        title_text = "; ".join(filter(None, (f"{study.name}  {study.title}", study.overrides_text)))
-        title = justify(title_text, self._state(), width)
-        self.query_one("#title", Static).update(f"{title}\n{progress_bar}")
+        if self._is_over and study.question:
+            facts = f"{runs_text}, {duration(progress.seconds)}"
+            second_line = justify(plain(study.question), facts, width)
+            if facts not in second_line:
+                second_line = facts
+        else:
+            share = num_done / max(num_done, num_planned, 1)
+            second_line = progress_line(runs_text, share, times_text, width)
+        badge = self._make_badge(verdict)
+        title_text = f"{study.name}  {study.title}"
+        whole_text = "; ".join(filter(None, (title_text, study.overrides_text)))
+        if badge.cell_length + 2 + len(whole_text) <= width:
+            title_text = whole_text
+        title = Content.assemble(badge, "  ", plain(title_text)).truncate(width)
+        self.query_one("#title", Static).update(Content("\n").join((title, Content(second_line))))
 
-    def _state(self) -> str:
-        """Return what becomes of the study, as a sign and a word."""
+    def _make_badge(self, verdict: StudyVerdict) -> Content:
+        """Return what becomes of the study, or what is amiss with it, in the colour of that."""
+        look = phase_look(self._name_state())
+        text, style = look.text, look.style
+        if verdict.badge:
+            text = f"{palette.sign('slow')} {verdict.badge}"
+        if verdict.severity in SEVERITY_STYLES:
+            style = SEVERITY_STYLES[verdict.severity]
+        return Content.styled(f" {text} ", f"bold {BADGE_INKS[style]}")
+
+    def _name_state(self) -> str:
+        """Return what becomes of the study, as a phase."""
         is_stopped = self.runner.is_stopped and not self.runner.is_refused
         if is_stopped:
-            return phase_cell("stopped" if self._is_over else "stopping").text
+            return "stopped" if self._is_over else "stopping"
         if not self._is_over:
-            return phase_cell("running").text
-        has_failed = self._progress.num_failed > 0
-        return phase_cell("failed" if has_failed else "finished").text
+            return "running"
+        return "failed" if self._progress.num_failed > 0 else "finished"
 
     # Keys
 
     @property
+    def _chosen_group(self) -> CellGroup:
+        """Return the cells of the row under the cursor."""
+        return self._groups[self.query_one(ChoiceTable).cursor]
+
+    @property
     def _chosen(self) -> str:
-        """Return the key of the cell under the cursor."""
-        return self._keys[self.query_one(ChoiceTable).cursor]
+        """Return the key of the cell under the cursor, or of the first one of its row."""
+        return self._chosen_group[0].cell.key
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return False for what does nothing now: going back from a study that is under way here, a
@@ -281,6 +359,8 @@ class StudyScreen(LiveScreen, Screen[None]):
         if action == "retry":
             is_complete = self._progress.num_settled >= len(self.runner.study.trials())
             return self._is_over and (self._progress.num_failed > 0 or not is_complete)
+        if action == "rows":
+            return self._shows_all or any(len(group) > 1 for group in self._groups)
         if action == "repeat":
             return self._longer is not None and self._longer.can_start
         if action == "copy_command":
@@ -331,4 +411,31 @@ class StudyScreen(LiveScreen, Screen[None]):
         self.post_message(RetryStudy(self.runner.study.name))
 
     def action_cell(self) -> None:
-        self.post_message(ShowCell(self._chosen))
+        """List the runs of the cell under the cursor; of a row of several, list these first."""
+        if len(self._chosen_group) > 1:
+            self.action_rows()
+        else:
+            self.post_message(ShowCell(self._chosen))
+
+    def action_rows(self) -> None:
+        """Show cells with the same values apart, or as one row again."""
+        chosen_key = self._chosen
+        self._shows_all = not self._shows_all
+        self._show_cells()
+        # The cursor stays on the cell, or on the row that has it now.
+        for number, group in enumerate(self._groups):
+            if chosen_key in {row.cell.key for row in group}:
+                self.query_one(ChoiceTable).cursor = number
+        self.tick()
+
+
+def _join_to_lines(texts: Sequence[str], width: int) -> list[str]:
+    """Return texts in as few lines as hold them whole, in their order."""
+    lines: list[str] = []
+    for text in texts:
+        joined = f"{lines[-1]}{LEGEND_GAP}{text}" if lines else ""
+        if lines and len(joined) <= width:
+            lines[-1] = joined
+        else:
+            lines.append(text)
+    return lines

@@ -13,6 +13,7 @@ from remote.study.conclusion import (
     effect_lines,
     guess_text,
 )
+from remote.study.length import find_length
 from remote.study.progress import StudyProgress
 from remote.study.results import StudyResult
 from remote.study.shortcomings import limit_lines, list_failures
@@ -21,6 +22,9 @@ from remote.study.wording import label_name
 from tui.kit import palette
 from tui.kit.widgets.verdict_strip import Severity
 
+TOO_SHORT = "too short"
+NOTHING_LEARNED = "nothing learned"
+"""What a study is called whose runs still guess."""
 MOST_NAMED = 3
 """Cells that failed for one reason and are named."""
 
@@ -31,6 +35,8 @@ class StudyVerdict(NamedTuple):
     severity: Severity
     title: str
     reasons: tuple[str, ...] = ()
+    badge: str = ""
+    """The title in two words, for a place with little room; "" where the state says it."""
 
 
 def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: str) -> StudyVerdict:
@@ -63,7 +69,8 @@ def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: st
         answer = next(describe_answer(result))
         if any(row.is_same for row in result.cells):
             answer += ": they compute the same numbers"
-        return StudyVerdict(Severity.WARN, guess, (*doubts, answer, *limits))
+        badge = TOO_SHORT if find_length(result.study) else NOTHING_LEARNED
+        return StudyVerdict(Severity.WARN, guess, (*doubts, answer, *limits), badge)
     reasons = [*findings, *limits]
     severity = Severity.WARN if doubts else Severity.GOOD
     return StudyVerdict(severity, reasons[0], tuple(reasons[1:]))

@@ -6,6 +6,7 @@ take equally long.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -15,12 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remote.format import ranks_text, step_time
+from remote.run.diagnosis.common_steps import CommonSteps
 from remote.run.diagnosis.detector import Report
 from remote.run.diagnosis.straggler_cause import SlowReason, explain_straggler, is_crowded
-from remote.run.series.step_times import RECENT, find_median
 from remote.run.state.host_state import Hosts
-from remote.run.state.phases import FATES, RankPhase
-from remote.run.state.rank_state import Ranks, RankState, find_leader
+from remote.run.state.phases import FATES
+from remote.run.state.rank_state import Ranks, RankState
 from training.wire.rank_events import StepFinished
 from training.wire.step_block import StepColumns
 
@@ -110,7 +111,10 @@ class Episode(Struct, frozen=True):
 
 
 class StragglerDetector:
-    """Finds stragglers while a run trains. A `Detector`."""
+    """Finds stragglers while a run trains. A `Detector`.
+
+    It checks all ranks after every few steps, as soon as the last rank has reported them.
+    """
 
     def __init__(self, hosts: Hosts, ranks: Ranks, *, waits_for_slowest: bool) -> None:
         """`waits_for_slowest`: ranks wait for each other. Else none of them holds up others."""
@@ -122,23 +126,28 @@ class StragglerDetector:
         self._ranks = ranks
         self._waits_for_slowest = waits_for_slowest
         self._rule = STRAGGLER_RULE
+        self._steps = CommonSteps(ranks)
         self._late_checks = defaultdict[int, float](float)
         self._calm_checks = Counter[int]()
 
     @property
     def slow(self) -> list[Straggler]:
-        """Those that are sure, the slowest first."""
-        slow_ranks = (straggler for straggler in self.by_rank.values() if straggler.is_slow)
+        """Those that hold the others up now, the slowest first; with the times of now."""
+        current_stragglers = [self.current(number) for number in self.by_rank]
+        slow_ranks = [each for each in current_stragglers if each and each.is_slow]
         return sorted(slow_ranks, key=lambda straggler: -straggler.ready)
 
     def current(self, number: int) -> Straggler | None:
         """Return the straggler of this rank, with the times of now; None if it is none.
 
-        Those of the last check would differ from what is shown of the ranks beside it.
+        Those of the last check would differ from what is shown of the ranks beside it. So would a
+        rank that was late at the last check, and no longer is: it takes some checks to be cleared.
         """
         straggler = self.by_rank.get(number)
+        if straggler is None:
+            return None
         present = {rank.rank: rank for rank in self._ranks if rank.pace and rank.phase not in FATES}
-        if straggler is None or number not in present or len(present) < 2:
+        if number not in present or len(present) < 2:
             return straggler
         own_ready = present[number].pace.median("ready")
         ready_times = sorted(rank.pace.median("ready") for rank in present.values())
@@ -146,86 +155,89 @@ class StragglerDetector:
         if not others_median > 0:
             return straggler
         step_seconds = present[number].pace.means.seconds
-        return replace(straggler, ready=own_ready, others=others_median, step=step_seconds)
+        current = replace(straggler, ready=own_ready, others=others_median, step=step_seconds)
+        return current if _is_late(current, self._rule) else None
 
     def take_report(self, report: Report, rank: RankState, when: float) -> list[str]:
         """See `Detector.take_report`."""
-        is_due = isinstance(report, StepFinished) and self._is_due(rank)
-        return self._check_ranks(rank.step, when) if is_due else []
+        if not isinstance(report, StepFinished) or not math.isfinite(report.seconds):
+            return []
+        checks = self._find_due_checks((rank.step,), rank)
+        self._steps.append(rank, (rank.step,), (report.ready,), (report.seconds,))
+        return [remark for step in checks for remark in self._check_ranks(step, when)]
 
     def find_checks(self, steps: StepColumns, rank: RankState) -> Sequence[int]:
         """See `Detector.find_checks`."""
-        first_step = steps.step[0]
-        steps_until_check = -first_step % self._rule.every
-        checks = range(first_step + steps_until_check, steps.step[-1] + 1, self._rule.every)
-        if not checks or not self._checks_after(rank):
-            return ()
-        # Most checks find nobody, whatever the leader took: they need not be made one by one.
-        last_readies = [*rank.pace.last("ready"), *steps.ready]
-        ends = (check - first_step + 1 + len(rank.pace) for check in checks)
-        medians = [find_median(last_readies[max(0, end - RECENT) : end]) for end in ends]
-        is_needed = self.by_rank or self._may_find_late(rank, min(medians), max(medians))
-        return checks if is_needed else ()
+        return self._find_due_checks(steps.step, rank)
 
     def take_steps(
         self, steps: StepColumns, rank: RankState, times: Sequence[float]
     ) -> list[tuple[float, str]]:
         """See `Detector.take_steps`."""
-        if not self._is_due(rank):
+        checks = self._find_due_checks(steps.step, rank)
+        self._steps.append(rank, steps.step, steps.ready, steps.seconds)
+        # One at the most: it is the last of these steps.
+        return [
+            (times[-1], remark) for step in checks for remark in self._check_ranks(step, times[-1])
+        ]
+
+    def _find_due_checks(self, steps: Sequence[int], rank: RankState) -> list[int]:
+        """Return after which of these steps, the next ones of a rank, all ranks are checked."""
+        if not self._waits_for_slowest:
             return []
-        return [(times[-1], remark) for remark in self._check_ranks(rank.step, times[-1])]
-
-    def _is_due(self, rank: RankState) -> bool:
-        return rank.step % self._rule.every == 0 and self._checks_after(rank)
-
-    def _checks_after(self, rank: RankState) -> bool:
-        """Return True if all ranks are checked after steps of this one."""
-        return self._waits_for_slowest and rank is find_leader(self._ranks)
-
-    def _may_find_late(self, leader: RankState, least: float, most: float) -> bool:
-        """Return False if no rank is late, whatever median of `ready` the leader has between these
-        two."""
-        training_ranks = self._find_training_ranks()
-        if len(training_ranks) < 2:
-            return False
-        if leader.phase is not RankPhase.TRAINING:
-            return True
-        readies = sorted(rank.pace.median("ready") for rank in training_ranks if rank is not leader)
-        least_median = _median_without(sorted([*readies, least]), max([*readies, least]))
-        return max([*readies, most]) > self._rule.ratio * least_median
+        checks = [step for step in steps if step % self._rule.every == 0]
+        return self._steps.find_new(checks, rank)
 
     def restart(self, ranks: Ranks, when: float) -> None:
         """See `Detector.restart`."""
         self._ranks = ranks
+        self._steps = CommonSteps(ranks)
         self.by_rank.clear()
         self._late_checks.clear()
         self._calm_checks.clear()
         self._close(when)
 
     def _check_ranks(self, step: int, when: float) -> list[str]:
-        """Check the ranks after a step of the run. Return remarks for the log."""
-        training_ranks = self._find_training_ranks()
-        if len(training_ranks) < 2:
+        """Check the ranks after a step that all have reported. Return remarks for the log."""
+        self._steps.begin_check(step)
+        compared_ranks = self._steps.compared_ranks
+        fewest_steps = min(self._steps.count(rank, step) for rank in compared_ranks)
+        if fewest_steps < self._rule.least or len(compared_ranks) < 2:
             return []
-        if min(len(rank.pace) for rank in training_ranks) < self._rule.least:
-            return []
-        late_ranks = _find_late(training_ranks, self._rule)
-        slow_before = {straggler.rank for straggler in self.slow}
-        for rank in training_ranks:
+        late_ranks = self._find_late(compared_ranks, step)
+        slow_before = self._find_sure()
+        for rank in compared_ranks:
             if rank.rank in late_ranks or rank.rank in self.by_rank:  # few of perhaps 1,000
-                self._record_check(rank, late_ranks.get(rank.rank), training_ranks, step)
+                self._record_check(rank, late_ranks.get(rank.rank), compared_ranks, step)
         return self._update_episodes(slow_before, when)
 
-    def _find_training_ranks(self) -> list[RankState]:
-        return [rank for rank in self._ranks if rank.phase is RankPhase.TRAINING and rank.pace]
+    def _find_late(self, ranks: Ranks, step: int) -> dict[int, Straggler]:
+        """Return the ranks that are late at a step, by number."""
+        ready_times = {rank.rank: self._steps.median_ready(rank, step) for rank in ranks}
+        sorted_times = sorted(ready_times.values())
+        # Without the greatest, the median is the least of all: few ranks need their own.
+        least_median = _median_without(sorted_times, sorted_times[-1])
+        late_ranks = {}
+        for rank in ranks:
+            own_ready = ready_times[rank.rank]
+            if not own_ready > self._rule.ratio * least_median:
+                continue
+            others_median = _median_without(sorted_times, own_ready)
+            step_seconds = self._steps.mean_seconds(rank, step)
+            candidate = Straggler(rank.rank, rank.host, own_ready, others_median, step_seconds)
+            if _is_late(candidate, self._rule):
+                late_ranks[rank.rank] = candidate
+        return late_ranks
+
+    def _find_sure(self) -> set[int]:
+        return {straggler.rank for straggler in self.by_rank.values() if straggler.is_slow}
 
     def _update_episodes(self, slow_before: set[int], when: float) -> list[str]:
         """Open and close episodes. Return remarks for the log."""
-        slow_stragglers = self.slow
-        new_stragglers = [
-            straggler for straggler in slow_stragglers if straggler.rank not in slow_before
-        ]
-        recovered_ranks = slow_before - {straggler.rank for straggler in slow_stragglers}
+        slow_ranks = self._find_sure()
+        new_stragglers = [self.by_rank[number] for number in slow_ranks - slow_before]
+        new_stragglers.sort(key=lambda straggler: -straggler.ready)
+        recovered_ranks = slow_before - slow_ranks
         self._close(when, recovered_ranks)
         self.episodes += [Episode(straggler, when) for straggler in new_stragglers]
         self.episodes = self.episodes[-MOST_EPISODES:]
@@ -277,26 +289,13 @@ class StragglerDetector:
         self.by_rank[rank_number] = late
 
 
-def _find_late(ranks: Ranks, rule: StragglerRule) -> dict[int, Straggler]:
-    """Return the ranks that are late now, by number."""
-    ready_times = {rank.rank: rank.pace.median("ready") for rank in ranks}
-    sorted_times = sorted(ready_times.values())
-    # Without the greatest, the median is the least of all: few ranks need their own.
-    least_median = _median_without(sorted_times, sorted_times[-1])
-    late_ranks = {}
-    for rank in ranks:
-        own_ready = ready_times[rank.rank]
-        if not own_ready > rule.ratio * least_median:
-            continue
-        others_median = _median_without(sorted_times, own_ready)
-        if not own_ready > rule.ratio * others_median > 0:
-            continue
-        step_seconds = rank.pace.mean("seconds")
-        if own_ready - others_median > rule.share * step_seconds:
-            late_ranks[rank.rank] = Straggler(
-                rank.rank, rank.host, own_ready, others_median, step_seconds
-            )
-    return late_ranks
+def _is_late(candidate: Straggler, rule: StragglerRule) -> bool:
+    """Return True if a rank is busy for clearly longer than the others are."""
+    difference = candidate.ready - candidate.others
+    return (
+        candidate.ready > rule.ratio * candidate.others > 0
+        and difference > rule.share * candidate.step
+    )
 
 
 def _median_without(sorted_values: Sequence[float], value: float) -> float:

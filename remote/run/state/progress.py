@@ -80,6 +80,8 @@ class TrainingProgress:
     """What the first rank reported at its first step: the size of the work."""
     printed_steps: int = 0
     """Steps of the whole run as a script prints them; 0 if it does not."""
+    argument_steps: int = 0
+    """Steps of the whole run by the arguments of a script; 0 if they do not say, or were wrong."""
     watched: bool = False
     """Torch is watched in the script."""
     prints_other_loss: bool = False
@@ -107,7 +109,7 @@ class TrainingProgress:
     @property
     def steps(self) -> int:
         """Steps of the whole run; 0 if that is not known yet."""
-        return self.begun.steps if self.begun else self.printed_steps
+        return self.begun.steps if self.begun else self.printed_steps or self.argument_steps
 
     @property
     def epochs(self) -> int:
@@ -122,6 +124,12 @@ class TrainingProgress:
             return False
         self.begun = event
         return True
+
+    def compare_argument(self, step: int, *, is_last: bool = False) -> None:
+        """Compare the steps that a script makes with those that its arguments ask for: it may count
+        other ones, or end early on purpose. `is_last`: it has ended well after this step."""
+        if step > self.argument_steps or (is_last and step < self.argument_steps):
+            self.argument_steps = 0
 
     def rewind(self, step: int) -> None:
         """Forget what was reached behind this step: the ranks go on after it."""

@@ -108,7 +108,9 @@ class Cause:
             moment_text = f" at step {self.step}"
         elif self.during:
             moment_text = f" while {self.during}"
-        return f"{source_prefix}{self.problem}{moment_text}"
+        # What an exception says may be a sentence.
+        problem_text = self.problem.removesuffix(".") if moment_text else self.problem
+        return f"{source_prefix}{problem_text}{moment_text}"
 
 
 @dataclass(frozen=True)

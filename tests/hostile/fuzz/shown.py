@@ -37,7 +37,8 @@ from tui.charts import heading as values
 from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.kinds import ChartKind, available
 from tui.charts.make_drawing import make_drawing, steps_to_refine
-from tui.export.tables import make_tables, summarise
+from tui.export import csv
+from tui.export.tables import STEP_TABLES, make_small_tables, summarise
 from tui.kit.inks import DARK
 from tui.kit.widgets.verdict_strip import Severity, draw_verdict
 from tui.log.margin import LogMargin
@@ -305,7 +306,9 @@ def _copied(run: RunState, _: float) -> None:
 
 def _check_figures(run: RunFigures) -> None:
     """The figures that exports and comparisons are made of."""
-    make_tables(run)
+    step_tables = [make_table(run.steps) for make_table in STEP_TABLES.values()]
+    for table in (*step_tables, *make_small_tables(run).values()):
+        csv.format_rows(table)
     json.dumps(summarise(run), allow_nan=False)
     run.step_seconds()
     run.samples_per_second()

@@ -510,7 +510,7 @@ class _Recorded:
             return
         for record in records:
             apply_record(self._state, record)
-            self._gathered.take(record, self._state)
+            self._gathered.take(record, self._state, 0)
         self._show.take(records, self._state)
 
     def look(self) -> None:

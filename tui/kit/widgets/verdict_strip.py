@@ -53,6 +53,8 @@ class NextKey(NamedTuple):
     text: str
     short_text: str = ""
     """What it does in fewer words, where the line has no room for all keys."""
+    leads_footer: bool = True
+    """The footer shows it before all keys that no verdict names."""
 
 
 _Shown = tuple[Severity, str, Sequence[Reason], Sequence[NextKey], bool, int]
@@ -78,7 +80,7 @@ class VerdictStrip(Static):
         self._shown: _Shown | None = None
         self._height = 0
         self.helpful_keys: tuple[str, ...] = ()
-        """The keys that it names, in their order."""
+        """The keys that it names and that lead the footer, in their order."""
 
     def show(
         self,
@@ -105,7 +107,11 @@ class VerdictStrip(Static):
         height = verdict.get_height({}, width)
         self.update(verdict, layout=height != self._height)
         self._height = height
-        helpful_keys = tuple(next_key.key for next_key in next_keys if title and next_key.key)
+        helpful_keys = tuple(
+            next_key.key
+            for next_key in next_keys
+            if title and next_key.key and next_key.leads_footer
+        )
         if helpful_keys != self.helpful_keys:
             self.helpful_keys = helpful_keys
             if self.is_attached:  # else the screen is being removed

@@ -22,6 +22,8 @@ from tui.run.components.eta_text import describe_eta
 from tui.run.components.header_figures import HeaderFigure
 
 GAP = "  "
+NO_TOTAL = "no ETA: the program prints no total"
+"""Why a script has neither a bar of progress nor an end."""
 RUNNING = "running"
 """What a script does of which no step is known."""
 NO_PROBLEMS = "no problems"
@@ -250,6 +252,8 @@ def _progress_parts(run: RunState, run_length: RunLength) -> list[str]:
         known_parts.append(
             f"step {step_text}/{steps_text}" if run_length.steps else f"step {step_text}"
         )
+    if run.step and not run_length.steps and run.phase is RunPhase.TRAINING:
+        known_parts.append(NO_TOTAL)
     return known_parts or [describe_missing_steps(run)]
 
 

@@ -28,7 +28,7 @@ def severity(rank: RankState, run: RunState) -> int:
     if rank.stalled and rank.phase not in FATES:
         return UNMARKED if waits_for_culprit(rank, run) else STALLED
     # A process that has started ranks makes no steps: the straggler of its number is another one.
-    straggler = run.stragglers.by_rank.get(rank.rank) if run.trains(rank) else None
+    straggler = run.stragglers.current(rank.rank) if run.trains(rank) else None
     # One that is only suspected has no mark: nothing on the screen would say what it means.
     return SLOW if straggler and straggler.is_slow else UNMARKED
 

@@ -11,7 +11,8 @@ import pytest
 
 from remote.events import Restarted, SessionClosed
 from remote.metrics.run import RunFigures, read_figures
-from remote.metrics.steps import StepCollector, StepTable
+from remote.metrics.step_collector import StepCollector
+from remote.metrics.steps import StepTable
 from remote.metrics.waiting import measure_waits
 from remote.record import layout
 from remote.record.events_file import RunFolderError

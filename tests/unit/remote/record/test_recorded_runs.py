@@ -45,10 +45,23 @@ def test_nobody_is_called_slow_where_nobody_is_and_most_ends_are_where_they_were
     assert sum(within) > 0.7 * len(within)
 
 
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_hardly_anybody_is_called_slow_where_other_programs_run(in_blocks: bool) -> None:
+    steps = 0
+    named = list[str]()
+    for path in all_runs("noisy"):
+        *_, state = Replayed(path).states(in_blocks=in_blocks)
+        steps += state.step
+        named += [f"{state.plan.run}: {one.straggler}" for one in state.stragglers.episodes]
+    assert steps >= 4_000
+    assert len(named) < FALSE * steps / 4_000, named
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
 @pytest.mark.parametrize("path", all_runs("slow"), ids=run_id)
-def test_a_host_with_half_the_cpu_is_named_soon_and_no_other(path: Path) -> None:
+def test_a_host_with_half_the_cpu_is_named_soon_and_no_other(path: Path, in_blocks: bool) -> None:
     run, named, since = Replayed(path), set[int](), 0
-    for state in run.states():
+    for state in run.states(in_blocks=in_blocks):
         named |= {one.rank for one in state.stragglers.slow}
         since = since or (state.step if named else 0)
     assert named == {run.slow}

@@ -14,10 +14,9 @@ from remote.statistics.interval import (
     ValueScale,
     bootstrap_interval,
     mean_interval,
-    t_bound,
     t_interval,
-    t_probability,
 )
+from remote.statistics.student_t import t_bound, t_probability
 
 TIMES = [1.304, 1.355, 1.291, 1.402, 1.318]
 
@@ -54,6 +53,7 @@ def test_t_interval_of_accuracies_is_scipys(stats):
 
 def test_bootstrap_interval_is_scipys(stats):
     values = np.random.default_rng(5).lognormal(0.2, 0.3, 30)
+    values[:4] *= 3  # a skew, which the acceleration is for
     expected = stats.bootstrap(
         (np.log(values),), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(7)
     ).confidence_interval

@@ -73,11 +73,12 @@ def test_steps_come_back_as_they_went(count: int) -> None:
         for one, (step, time) in zip(found, steps, strict=True):
             assert one.time == pytest.approx(time, abs=2e-6, rel=0)
             assert isinstance(one.event, StepFinished)
-            # In floats of 32 bits; the rest of a step is a difference of such.
-            assert figures(one.event) == pytest.approx(figures(step), rel=1e-6, abs=1e-9)
+            assert one.event.loss == pytest.approx(step.loss, rel=1e-7)
+            # Times have 16 bits; the rest of a step is a difference of such.
+            assert figures(one.event) == pytest.approx(figures(step), rel=2**-16, abs=1e-5)
 
 
-@pytest.mark.parametrize(("per_block", "most"), [(100, 36.0), (16, 48.0)])
+@pytest.mark.parametrize(("per_block", "most"), [(100, 29.0), (16, 41.0)])
 def test_the_steps_of_a_week_are_small(per_block: int, most: float) -> None:
     steps = random_steps(1, 1600)
     for step, _ in steps:  # as most methods have it

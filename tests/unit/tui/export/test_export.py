@@ -17,9 +17,11 @@ import pyarrow.parquet
 import pytest
 
 from remote.events import SessionClosed
+from remote.metrics import step_collector, step_index
 from remote.metrics.run import RunFigures, read_figures
+from remote.metrics.steps import COLUMNS
 from tests.kit.commands import Done, run
-from tests.kit.histories import History, plan
+from tests.kit.histories import History, block_of, plan
 from tests.kit.recorded import recorded
 from tests.kit.scripts import ended, logging, script, started
 from training.wire.host_events import Exited, GpuSample, HostSample, OutputText, RankSample
@@ -149,6 +151,55 @@ def test_a_run_of_a_users_program_is_exported(run: Run, tmp_path: Path) -> None:
         "run.json",
     }
     assert len(list(Path("exports/tensorboard/mine").rglob("*tfevents*"))) == 3
+
+
+def long_history() -> History:
+    """A run with steps in blocks, some of whose losses are unknown or infinite."""
+    of = History(replace(plan(2), run="long-run")).training(3)
+    for first in range(4, 604, 30):
+        for rank in (0, 1):
+            steps = [
+                StepFinished(rank, 1, step, ODD_LOSSES.get(step, 1 / step), 0.1 / step, samples=32)
+                for step in range(first, first + 30)
+            ]
+            of.rank(rank, block_of(steps, of.now, 0.0))
+    return of.done(0, 1).session(SessionClosed())
+
+
+ODD_LOSSES = {11: math.nan, 222: math.inf, 223: 0.0, 300: 1e-30, 301: 3e38}
+
+
+def read_columns(path: Path) -> dict[str, list[float]]:
+    """The columns of a CSV file of numbers, with the rows in order of rank and step."""
+    with path.open() as file:
+        rows = [{name: float(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+    rows.sort(key=lambda row: (row.get("rank", 0), row["step"]))
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def test_all_steps_of_a_long_run_are_exported(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = recorded(tmp_path / "runs", long_history())
+    expected = read_figures(folder).steps
+    monkeypatch.setattr(step_collector, "MOST_ROWS", 200)
+    monkeypatch.setattr(step_index, "PART_ROWS", 300)
+    assert read_figures(folder).step_stride > 1
+    for to in (Format.CSV, Format.PARQUET, Format.JSON):
+        done = run(export, runs=["long-run"], to=to, out=Path(to.value))
+        assert done.returncode == 0, done.stderr
+    steps = read_columns(Path("csv/long-run/steps.csv"))
+    assert [*steps] == [*COLUMNS]
+    for name in COLUMNS:
+        # Agents send floats of 32 bits, and no more digits are written.
+        found_column = np.array(steps[name], np.float32)
+        np.testing.assert_array_equal(found_column, expected.column(name).astype(np.float32), name)
+    mean = read_columns(Path("csv/long-run/mean.csv"))
+    np.testing.assert_allclose(mean["loss"], expected.mean_over_ranks("loss")[1], rtol=1e-7)
+    rows = pyarrow.parquet.read_table("parquet/long-run/steps.parquet")
+    assert sorted(rows["step"].to_pylist()) == sorted(expected.step.tolist())
+    found = json.loads(Path("json/long-run.json").read_text())
+    assert found["tables"]["steps"]["seconds"] == expected.seconds.tolist()
 
 
 def test_what_is_there_is_replaced_only_if_told(run: Run, figures: RunFigures) -> None:

@@ -808,6 +808,11 @@ async def test_the_lines_that_the_list_does_not_need_are_those_of_the_preview(
         assert preview.size.height >= 5
 
 
+def listed_names(home: Home) -> list[str]:
+    """The names in the list, from the top."""
+    return re.findall(r"^[ !]+\S (?:failed|unknown) +(\S+)", home.text(), re.MULTILINE)
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_what_needs_a_person_stands_on_top_with_the_keys_that_help(
     size: tuple[int, int], runs_dir: Path
@@ -828,7 +833,8 @@ async def test_what_needs_a_person_stands_on_top_with_the_keys_that_help(
         await pilot.press("exclamation_mark")
         await home.shows(pilot, "▌ ✗ my-a-1: rank 1: killed", "─ my-a-1: a-1 ─")
         await home.shows(pilot, "✗ also my-b-2: rank 1: killed")
-        await pilot.press("home")
+        assert listed_names(home) == ["my-b-2", "my-a-1", "c-3"]
+        await pilot.press("end")
         await home.shows(pilot, "─ c-3 ─", "✗ Look first at my-b-2: rank 1", "! go to my-b-2")
         assert "R resume" not in home.text().splitlines()[3], "it would resume another run"
         await pilot.press("exclamation_mark", "enter")
@@ -839,6 +845,7 @@ async def test_what_needs_a_person_stands_on_top_with_the_keys_that_help(
         await home.is_at(pilot, RunScreen)
         await pilot.press("escape", "exclamation_mark")
         await home.shows(pilot, "no run needs you", "─ my-a-1: a-1 ─")
+        assert listed_names(home) == ["c-3", "my-b-2", "my-a-1"], "the newest first"
         assert "! go to" not in home.text()
         assert not re.search(r"! +✗ failed", home.text()), "they were looked at"
 

@@ -67,6 +67,19 @@ async def test_a_straggler_is_marked_and_named_until_it_is_hidden(size: tuple[in
         assert size[0] < 80 or "▲ SLOW 4.0x" in stage.text()
 
 
+async def test_a_rank_that_is_as_fast_as_others_again_is_not_called_slow_beside_its_times() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await stage.train(pilot, 20)
+        stage.session.steps(21, 70, late=3)
+        await until(pilot, lambda: "▲ slow: all ranks wait for rank 3" in stage.text())
+        stage.session.steps(71, 85)
+        await until(pilot, lambda: "rank 3 was slow for" in stage.text())
+        assert stage.session.state.stragglers.by_rank, "the checks have to agree"
+        assert "▲" not in stage.text()
+        assert "no problems" in stage.text()
+
+
 async def test_y_copies_the_command_without_the_slow_host() -> None:
     stage = Stage(hosts=3, slots=1)
     stage_copied: list[str] = []

@@ -13,7 +13,12 @@ from remote.study.results import StudyResult, compute_results
 from remote.study.study import Trial
 from remote.study.study_file import parse_study, read_bundled_studies
 from tests.kit.acted_study import TEXT
-from tui.study.cell_rows import find_best_cells, lay_out_cells, make_fact_columns
+from tui.study.cell_rows import (
+    find_best_cells,
+    fold_same_cells,
+    lay_out_cells,
+    make_fact_columns,
+)
 
 
 def test_only_a_value_that_is_best_alone_has_a_word() -> None:
@@ -51,21 +56,59 @@ def guessing() -> StudyResult:
 
 
 def test_alike_values_name_the_setting_that_has_the_same(guessing: StudyResult) -> None:
-    layout = lay_out_cells(guessing, 120)
+    groups = [(row,) for row in guessing.cells]
+    layout = lay_out_cells(guessing, groups, 120)
     assert layout.names_alike
     texts = [" ".join(row) for row in layout.table.rows]
     assert sum("≈ batch 20" in text for text in texts) == 2
     assert all("≈" not in text for text in texts if "split by label" not in text)
     # The settings themselves go first.
-    narrow_layout = lay_out_cells(guessing, 80)
+    narrow_layout = lay_out_cells(guessing, groups, 80)
     assert not narrow_layout.names_alike
     assert not any("≈" in " ".join(row) for row in narrow_layout.table.rows)
 
 
 def test_steps_are_listed_where_they_differ(guessing: StudyResult) -> None:
-    facts = make_fact_columns(guessing, 60)
+    groups = [(row,) for row in guessing.cells]
+    facts = make_fact_columns(guessing, groups, 60)
     assert [column.title for column in facts.columns[:2]] == ["duration", "steps"]
     assert [row[1].text for row in facts.rows] == ["10", "50", "50"] * 2
     assert facts.has_axis
-    assert not make_fact_columns(guessing, 20).has_axis
-    assert not make_fact_columns(guessing, 5).columns
+    assert not make_fact_columns(guessing, groups, 20).has_axis
+    assert not make_fact_columns(guessing, groups, 5).columns
+
+
+def test_cells_with_the_same_values_in_every_run_are_one_row(guessing: StudyResult) -> None:
+    groups = fold_same_cells(guessing)
+    layout = lay_out_cells(guessing, groups, 120)
+    assert [row[0] for row in layout.table.rows] == ["all_reduce = ring"] * 3
+    assert [row[3] for row in layout.table.rows] == ["4/4"] * 3, "the runs of both"
+    assert "against all_reduce" not in layout.table.head, "the labels say it"
+    other = replace(guessing.cells[-1], is_same=False)
+    parted = replace(guessing, cells=(*guessing.cells[:-1], other))
+    groups = fold_same_cells(parted)
+    assert [len(group) for group in groups] == [2, 2, 1, 1]
+    table = lay_out_cells(parted, groups, 120).table
+    assert [row[-1] for row in table.rows[:3]] == ["the same", "the same", "reference"]
+    assert table.rows[-1][0] == "ring"
+
+
+def test_equal_times_are_no_reason_for_one_row() -> None:
+    progress = StudyProgress(parse_study("three", TEXT))
+    for trial in progress.study.trials():
+        progress.apply(RunEnded(trial.key, trial.key, TrialOutcome.COUNTED, 0.1))
+    result = compute_results(progress)
+    assert len(fold_same_cells(result)) == len(result.cells)
+
+
+def test_the_start_of_the_hosts_is_no_part_of_a_duration(guessing: StudyResult) -> None:
+    slow_run = replace(guessing.cells[0].runs[0], seconds=60.0)
+    slow_cell = replace(guessing.cells[0], runs=(slow_run, *guessing.cells[0].runs[1:]))
+    result = replace(guessing, cells=(slow_cell, *guessing.cells[1:]), first_run=slow_run.run)
+    groups = [(row,) for row in result.cells]
+    durations = [row[0].text for row in make_fact_columns(result, groups, 60).rows]
+    assert durations == ["2 s"] * 6
+    alone = replace(slow_cell, runs=(slow_run,))
+    result = replace(result, cells=(alone, *guessing.cells[1:]))
+    groups = [(row,) for row in result.cells]
+    assert make_fact_columns(result, groups, 60).rows[0][0].text == "1:00", "there is no other"

@@ -37,22 +37,40 @@ def test_curves_are_means_of_equal_steps_and_those_that_coincide_are_one() -> No
     assert [line.label for line in join_coinciding([curve, other, third])] == ["a = c", "b"]
 
 
+@pytest.mark.parametrize(
+    ("labels", "joined"),
+    [
+        (["batch 20"], "batch 20"),
+        (["batch 20", "batch 20, split by label"], "batch 20 (also split by label)"),
+        (["batch 20", "batch 200"], "batch 20 = batch 200"),
+        (["a", "a, b", "c"], "a = a, b = c"),
+    ],
+)
+def test_of_settings_with_one_more_only_that_is_named(labels: list[str], joined: str) -> None:
+    curves = []
+    for label in labels:
+        curve = make_mean_curve(label, 0, [[(1, 2.0), (2, 1.0)]])
+        assert curve
+        curves.append(curve)
+    assert [line.label for line in join_coinciding(curves)] == [joined]
+
+
 SLOW, FAST = [(1.0, 2.3), (5.0, 2.2)], [(1.0, 2.3), (9.0, 0.5)]
 
 
 @pytest.mark.parametrize(
-    ("courses", "subject", "labels"),
+    ("courses", "same_names", "labels"),
     [
-        ((SLOW, SLOW, FAST, FAST), "ring = ddp", ["batch 20", "batch 100"]),
-        ((SLOW, SLOW, SLOW, SLOW), "ring = ddp", ["batch 100 = batch 20"]),
-        ((SLOW, FAST, FAST, FAST), "", ["ring", "ddp"]),
-        ((SLOW, SLOW, FAST, SLOW), "", ["ring = ddp"]),
+        ((SLOW, SLOW, FAST, FAST), ("ring", "ddp"), ["batch 20", "batch 100"]),
+        ((SLOW, SLOW, SLOW, SLOW), ("ring", "ddp"), ["batch 100 = batch 20"]),
+        ((SLOW, FAST, FAST, FAST), (), ["ring", "ddp"]),
+        ((SLOW, SLOW, FAST, SLOW), (), ["ring = ddp"]),
     ],
 )
 def test_where_all_lines_coincide_those_of_the_places_are_compared(
     monkeypatch: pytest.MonkeyPatch,
     courses: tuple[list[tuple[float, float]], ...],
-    subject: str,
+    same_names: tuple[str, ...],
     labels: list[str],
 ) -> None:
     monkeypatch.setattr(
@@ -63,7 +81,7 @@ def test_where_all_lines_coincide_those_of_the_places_are_compared(
         "batch 20": [ComparedRuns("ring", ["2"]), ComparedRuns("ddp", ["3"])],
     }
     comparison = read_comparison(Path(), places["batch 100"], places)
-    assert comparison.subject == subject
+    assert comparison.same_names == same_names
     assert [line.label for line in comparison.curves] == labels
     assert len({line.colour for line in comparison.curves}) == len(labels)
 

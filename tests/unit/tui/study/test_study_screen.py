@@ -277,7 +277,7 @@ async def test_a_roomy_screen_shows_times_values_and_the_runs_of_the_cell(tmp_pa
         assert stage.line("a ring of two", "●")
         await pilot.press("down", "down")
         await until(pilot, lambda: bool(stage.line("runs of a ring of two, nodes 1")))
-        assert stage.line("● s/iter of one run, joined from the lowest to the highest")
+        assert stage.line("● s/iter of one run")
         assert stage.line("1  ", "✓ finished", "0.2")
         await pilot.press("q")
 
@@ -308,6 +308,8 @@ async def test_a_key_runs_a_study_again_that_says_little(tmp_path: Path) -> None
         title = "▌ ▲ not trained long enough to compare: after 2 epochs all runs still guess"
         await until(pilot, lambda: bool(stage.line(title)))
         assert stage.line("▌ ▶ n run it again with 20 epochs (~4 min)", "y copy that command")
+        assert stage.text().splitlines()[0].startswith("  ▲ too short   three-ways"), "the badge"
+        assert stage.line("Which is fastest?", "12 of 12 runs")
         assert stage.line("≈ within 0.1% of that setting in every run")
         assert "n Run longer" in stage.text().splitlines()[-1]
         await pilot.press("n")
@@ -320,6 +322,61 @@ async def test_a_key_runs_a_study_again_that_says_little(tmp_path: Path) -> None
         await until(pilot, lambda: not stage.app.is_running)
     assert stage.app.next_length == TrainingLength("epochs", 30)
     assert stage.app.exit_code == 0
+
+
+async def test_rows_with_the_same_values_are_one_until_a_key_or_enter_shows_them_apart(
+    tmp_path: Path,
+) -> None:
+    stage = guessing_stage(tmp_path)
+
+    def count_rows() -> int:
+        return sum(" ✓ finished  " in line for line in rows_of_table(stage))
+
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        same = "all_reduce = a ring of two = ddp"
+        await until(pilot, lambda: bool(stage.line(same, " 1 ", "6/6")))
+        assert count_rows() == 2
+        assert stage.line(f"runs of {same}, nodes 1")
+        assert stage.line("ddp", "run-", "✓ finished"), "the runs of all three"
+        await pilot.press("v")
+        await until(pilot, lambda: count_rows() == 6)
+        assert stage.line("ddp", " 2 ", "2/2", "the same")
+        await pilot.press("v")
+        await until(pilot, lambda: count_rows() == 2)
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: count_rows() == 6)
+        await until(pilot, lambda: bool(stage.line("runs of all_reduce, nodes 2")))
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(stage.app.screen, CellScreen))
+        await pilot.press("escape", "q")
+
+
+def rows_of_table(stage: Stage) -> list[str]:
+    """The lines of the table of cells."""
+    lines = stage.text().splitlines()
+    first = next((at for at, line in enumerate(lines) if line.startswith(" method ")), len(lines))
+    last = next((at for at, line in enumerate(lines) if "─ runs of " in line), len(lines))
+    return lines[first:last]
+
+
+async def test_the_first_run_says_that_its_time_has_the_start_of_the_hosts(tmp_path: Path) -> None:
+    stage = guessing_stage(tmp_path)
+    cells = stage.runner.progress.cells
+    first = next(
+        (cell, repetition)
+        for cell in cells.values()
+        for repetition, end in cell.counted.items()
+        if end.run == stage.runner.progress.first_run
+    )
+    cell, repetition = first
+    cell.counted[repetition] = replace(cell.counted[repetition], seconds=9.0)
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: bool(stage.line("6/6")))
+        if cell.cell.label("nodes") == "2":
+            await pilot.press("down")
+        await until(pilot, lambda: bool(stage.line("run-0 ", "9 s (incl. host start)")))
+        assert stage.text().count("incl. host start") == 1
+        await pilot.press("q")
 
 
 async def test_a_key_copies_the_command_that_runs_a_study_longer(tmp_path: Path) -> None:
@@ -432,6 +489,6 @@ async def test_lines_that_coincide_are_one_line_of_each_place(
     monkeypatch.setattr(loss_curves, "read_loss_points", read_points)
     async with stage.app.run_test(size=size) as pilot:
         await stage.make(pilot, by_method)
-        head = "─ training loss of all_reduce = a ring of two = ddp:  ● nodes 1"
+        head = "─ training loss, all_reduce = a ring of two = ddp:  ● nodes 1"
         await until(pilot, lambda: bool(stage.line(head)))
         await pilot.press("q")

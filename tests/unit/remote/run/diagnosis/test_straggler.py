@@ -15,13 +15,13 @@ from remote.run.diagnosis.straggler import STRAGGLER_RULE, _median_without
 from remote.run.findings.alerts import find_alerts
 from remote.run.run_state import RunState
 from remote.run.state.advice import Advice, Remedy
-from tests.kit.histories import History, plan, stepped
+from tests.kit.histories import History, block_of, plan, stepped
 from training.job import Job
-from training.wire.host_events import GpuSample, Hello, HostSample, RankSample
+from training.wire.host_events import Exited, GpuSample, Hello, HostSample, RankSample
 
 HELLO = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", 2.0, 8 << 30, "2.14.1")
 FAST = 0.05
-SURE = 15 + 5 * (STRAGGLER_RULE.checks - 1)
+SURE = STRAGGLER_RULE.least + STRAGGLER_RULE.every * (STRAGGLER_RULE.checks - 1)
 """Steps after which a rank that was late from the start is known to be slow."""
 
 
@@ -57,16 +57,16 @@ def notes(state: RunState) -> list[str]:
 
 
 def test_a_slow_rank_is_suspected_then_sure() -> None:
-    history = made(begun(), slow_rank(2), 14)
+    history = made(begun(), slow_rank(2), 9)
     assert not history.state().stragglers.by_rank, "too few steps"
-    made(history, slow_rank(2), 1, first=15)
+    made(history, slow_rank(2), 1, first=10)
     (found,) = history.state().stragglers.by_rank.values()
     assert (found.rank, found.mark, found.is_slow) == (2, "slow?", False)
     assert not notes(history.state())
-    made(history, slow_rank(2), SURE - 15, first=16)
+    made(history, slow_rank(2), SURE - 10, first=11)
     state = history.state()
     (found,) = state.stragglers.slow
-    assert (found.rank, found.mark, found.first_late_step) == (2, "SLOW 7.2x", 15)
+    assert (found.rank, found.mark, found.first_late_step) == (2, "SLOW 7.2x", 10)
     assert notes(state) == [
         "all ranks wait for rank 2 on node3: busy 360 of 450 ms per step, others 50 ms"
     ]
@@ -75,8 +75,13 @@ def test_a_slow_rank_is_suspected_then_sure() -> None:
 
 def test_one_that_is_no_longer_late_is_forgotten_little_by_little() -> None:
     history = made(begun(), slow_rank(2), 60)
-    made(history, slow_rank(-1), 20, first=61)
-    assert history.state().stragglers.slow, "its window has to fill, and the checks to agree"
+    made(history, slow_rank(-1), 5, first=61)
+    assert history.state().stragglers.slow, "most of its last steps were late"
+    made(history, slow_rank(-1), 15, first=66)
+    state = history.state()
+    assert state.stragglers.by_rank, "the checks have to agree"
+    assert not state.stragglers.slow, "its times, as they are shown, are those of the others"
+    assert state.stragglers.current(2) is None
     made(history, slow_rank(-1), 30, first=81)
     state = history.state()
     assert not state.stragglers.by_rank
@@ -116,6 +121,25 @@ def test_noise_accuses_nobody() -> None:
     chance = random.Random(3)
     history = made(begun(plan(8)), lambda *_: FAST * chance.lognormvariate(0, 0.3), 1000, step=0.1)
     assert not history.state().stragglers.episodes
+
+
+def test_only_the_same_steps_of_all_ranks_are_compared() -> None:
+    """All ranks are slow for 30 steps. Those of rank 0 come first, in a block."""
+    history = made(begun(), lambda *_: FAST, 30, step=0.4)
+    slow_steps = range(31, 61)
+    for rank in range(4):
+        steps = [stepped(rank, number, seconds=0.4, ready=0.3) for number in slow_steps]
+        history.rank(rank, block_of(steps, history.now + 10.0))
+        assert not history.state().stragglers.by_rank
+
+
+def test_a_rank_that_reports_no_more_steps_holds_no_check_up_once_it_is_gone() -> None:
+    history = made(begun(), slow_rank(2), 5)
+    history.rank(3, Exited(3, 0))
+    for number in range(6, SURE + 1):
+        for rank in range(3):
+            history.rank(rank, stepped(rank, number, seconds=0.45, ready=slow_rank(2)(rank, 0)))
+    assert [one.rank for one in history.state().stragglers.slow] == [2]
 
 
 def test_ranks_that_do_not_wait_for_each_other_hold_nobody_up() -> None:
@@ -233,7 +257,7 @@ def test_the_clock_of_its_gpu_is_lower(own: GpuSample | None, said: str) -> None
 @pytest.mark.parametrize(
     ("machines", "cores", "steps"),
     [
-        pytest.param("aaaa", (2.0,) * 4, 75, id="one machine"),
+        pytest.param("aaaa", (2.0,) * 4, 70, id="one machine"),
         pytest.param("aaaa", (0.4, 0.4, 0.2, 0.4), SURE, id="it has fewer cores"),
         pytest.param("abcd", (2.0,) * 4, SURE, id="a machine of its own"),
     ],

@@ -1,0 +1,1 @@
+"""Launch and watch data-parallel PyTorch training on several machines."""

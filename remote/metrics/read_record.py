@@ -1,0 +1,65 @@
+"""Reads the record of a run for its figures, and a long one without working out what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+
+from remote.events import decode_packed
+from remote.metrics.gather import RunCollector
+from remote.plan.plan import Plan
+from remote.record import snapshots
+from remote.record.events_file import EventsReader
+from remote.record.snapshots import RunMoment
+from remote.run.apply import apply_record
+from remote.run.output.script_readings import expander
+from remote.run.run_state import RunState
+from training.wire.host_events import HostSample, OutputText, RankSample
+from training.wire.step_block import StepBlock
+
+_FREQUENT = (StepBlock, HostSample, RankSample, OutputText)
+"""Events that come by the million, and change neither what hosts and ranks a run has, nor its
+attempts, nor their clocks."""
+
+
+def collect_run(
+    folder: Path, plan: Plan, collector: RunCollector, remark: Callable[[str], object]
+) -> RunState:
+    """Read the record of a run into a collector. Return the state at its end.
+
+    `remark` hears of what was left out. Raises: RunFolderError; OtherFormat.
+    """
+    with closing(EventsReader(folder, len(plan.hosts), expander(plan))) as reader:
+        reader.require_file()
+        moment = snapshots.find_newest(folder, plan)
+        state = RunState(plan)
+        if moment:
+            _collect_known(reader, moment.offset, plan, collector)
+            state = moment.state
+        begin = reader.offset
+        for line in reader.read_lines():
+            for record in reader.parser.parse((line,)):
+                apply_record(state, record)
+                # After the state, which has fitted the record and knows the rank's attempt.
+                collector.take(record, state, reader.offset - len(line))
+        if reader.offset - begin >= snapshots.APART and not reader.parser.left_out:
+            with suppress(OSError):  # it is only a cache
+                moment = RunMoment(state, reader.parser.expand, reader.offset)
+                snapshots.write_snapshot(folder, plan, moment)
+        for record in reader.read_unfinished_line():
+            apply_record(state, record)
+            collector.take(record, state, reader.offset)
+        reader.remark_on_left_out(remark)
+    return state
+
+
+def _collect_known(reader: EventsReader, end: int, plan: Plan, collector: RunCollector) -> None:
+    """Read the record up to the byte `end`, where its state is known. What comes by the million is
+    not applied again."""
+    state = RunState(plan)
+    for line in reader.read_lines(end):
+        for record in reader.parser.parse((line,), decode_packed):
+            if type(record.event) not in _FREQUENT:
+                apply_record(state, record)
+            collector.take(record, state, reader.offset - len(line))

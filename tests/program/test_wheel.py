@@ -1,0 +1,130 @@
+"""rankboard as its users install it, beside packages of theirs that have the names of our own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.kit.sshd import Sshd
+
+OUR_PACKAGES = ("tui", "training", "remote")
+SCRIPT = """
+import sys
+
+import torch
+import torch.distributed as dist
+
+import training
+from training import model
+
+assert training.OWNER == "the user", training.__file__
+for name in ("tui", "remote"):
+    assert __import__(name).OWNER == "the user"
+assert not any("rankboard" in path for path in sys.path), sys.path
+dist.init_process_group("gloo")
+network = torch.nn.parallel.DistributedDataParallel(model.make())
+optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+for _ in range(5):
+    optimizer.zero_grad()
+    network(torch.ones(3, 4)).sum().backward()
+    optimizer.step()
+print("trained by the package of", training.OWNER)
+dist.destroy_process_group()
+"""
+
+
+def write_neighbours(folder: Path) -> Path:
+    """Packages of a user, with the names of ours."""
+    for name in OUR_PACKAGES:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text('OWNER = "the user"\n')
+    (folder / "training" / "model.py").write_text(
+        "import torch\n\n\ndef make():\n    return torch.nn.Linear(4, 2)\n"
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    words = ("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder))
+    subprocess.run((sys.executable, "-m", "pip", *words, str(ROOT)), check=True)
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command of an environment in which the wheel is installed beside packages of a user, and
+    which has the other packages of this one."""
+    environment = tmp_path_factory.mktemp("environment")
+    venv.create(environment, with_pip=False, symlinks=True)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    python = environment / "bin" / "python"
+    words = ("--python", str(python), "install", "--quiet", "--no-deps", "--no-index", str(wheel))
+    subprocess.run((sys.executable, "-m", "pip", *words), check=True)
+    # Behind its own packages; without what makes our checkout one of them.
+    borrowed_folders = [path for path in sys.path if path.endswith("site-packages")]
+    (packages / "borrowed.pth").write_text("\n".join(borrowed_folders) + "\n")
+    write_neighbours(packages)
+    return environment / "bin" / "rankboard"
+
+
+@pytest.fixture(params=["wheel", "checkout"])
+def command(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """`rankboard` of the wheel or of the checkout, where all of the user's folders have such
+    packages as well."""
+    path = write_neighbours(tmp_path / "on_path")
+    write_neighbours(tmp_path / "project")
+    monkeypatch.setenv("PYTHONPATH", str(path))
+    monkeypatch.chdir(tmp_path / "project")
+    if request.param == "wheel":
+        found: Path = request.getfixturevalue("installed")
+        return found
+    return Path(sys.executable).with_name("rankboard")
+
+
+def run(command: Path, *words: str) -> str:
+    done = subprocess.run(
+        (command, *words), capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_the_wheel_has_one_name(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        folders = {name.partition("/")[0] for name in archive.namelist()}
+    assert {name for name in folders if not name.endswith(".dist-info")} == {"rankboard"}
+
+
+def test_the_version_is_told(command: Path) -> None:
+    assert run(command, "--version").startswith("rankboard ")
+
+
+def test_a_job_runs_on_this_machine(command: Path) -> None:
+    assert "finished" in run(command, "--local", "2", "--epochs", "1", "--run")
+
+
+def test_a_script_gets_its_own_packages(command: Path) -> None:
+    Path("train.py").write_text(SCRIPT)
+    output = run(command, "--local", "2", "--run", "--", sys.executable, "train.py")
+    assert output.count("trained by the package of the user") == 2
+
+
+def test_hosts_train_for_a_launcher_without_torch(
+    command: Path, sshd: Sshd, tmp_path: Path
+) -> None:
+    for name in ("torch", "torchvision", "scipy"):
+        (tmp_path / "on_path" / f"{name}.py").write_text(f"raise ImportError('no {name} here')\n")
+    hosts_file = sshd.hosts_toml(sshd.make_hosts(2))
+    assert "finished" in run(command, "--hosts", str(hosts_file), "--epochs", "1", "--run")
