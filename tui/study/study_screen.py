@@ -61,7 +61,7 @@ from tui.study.verdict_text import (
     name_trial,
 )
 
-SPACIOUS = 50
+SPACIOUS = 44
 """Lines from which on all curves may be high."""
 LEGEND_GAP = "   "
 """Stands between two explanations in one line."""
@@ -88,7 +88,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen #cell Static { height: auto; }
     StudyScreen #run { height: auto; border-top: solid $ink-rule; }
     StudyScreen #run RunHeader { background: $background; }
-    StudyScreen.-spacious LossPanel { max-height: 100%; }
+    StudyScreen.-spacious LossPanel { max-height: 55%; }
     StudyScreen.-low VerdictStrip, StudyScreen.-low #legend { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall"), (30, "-roomy")]  # noqa: RUF012
