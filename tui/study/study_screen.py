@@ -88,7 +88,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen #cell Static { height: auto; }
     StudyScreen #run { height: auto; border-top: solid $ink-rule; }
     StudyScreen #run RunHeader { background: $background; }
-    StudyScreen.-spacious LossPanel { max-height: 55%; }
+    StudyScreen.-spacious LossPanel { max-height: 100%; }
     StudyScreen.-low VerdictStrip, StudyScreen.-low #legend { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall"), (30, "-roomy")]  # noqa: RUF012
