@@ -161,9 +161,7 @@ class _HostPlace:
             is_own = name in self.own_keys.get(key, ())
             path = (key, name) if key == "env" else (key,)
             origin = (
-                self._locate_own(*path)
-                if is_own
-                else self.source.locate(DEFAULTS_PLACE, *path)
+                self._locate_own(*path) if is_own else self.source.locate(DEFAULTS_PLACE, *path)
             )
             setting_key, shown_value = (f"{key}.{name}", value) if key == "env" else (key, name)
             yield Setting(self.host.name, setting_key, shown_value, origin)

@@ -1,5 +1,5 @@
-"""`rankboard config …`: which settings apply and where each comes from; what is wrong in their files;
-schemas of the files for editors."""
+"""`rankboard config …`: which settings apply and where each comes from, what is wrong in their
+files, and schemas of the files for editors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def show(
 ) -> None:
     """Show which settings apply, and the file, line and key that each comes from.
 
-    What a host lacks comes from [defaults], then from ~/.ssh/config. Values of environment
+    What a host lacks comes from the table of defaults, then from ~/.ssh/config. Values of environment
     variables that env_from names are never shown. Flags of a run count more than all of these.
 
     Examples:
