@@ -40,7 +40,7 @@ def show(
 ) -> None:
     """Show which settings apply, and the file, line and key that each comes from.
 
-    What a host lacks comes from the table of defaults, then from ~/.ssh/config. Values of environment
+    What a host lacks comes from the table of defaults, then from ~/.ssh/config. Values of
     variables that env_from names are never shown. Flags of a run count more than all of these.
 
     Examples:
