@@ -64,8 +64,10 @@ def call(words: Sequence[str]) -> None:
     command_name = words[0] if words else ""
     if command_name in COMMANDS:
         _call_command(load(command_name), words[1:], f"rankboard {command_name}")
-    elif command_name in (COMPLETE, "--install-completion"):
-        # Only completion and the help need all commands, and load all their modules.
+    elif command_name == COMPLETE:
+        make_completed_app(words[1:])(list(words))
+    elif command_name == "--install-completion":
+        # Only this and the help need all commands, and load all their modules.
         make_whole_app()(list(words))
     elif "--version" in before_dashes:
         print_version()
@@ -197,6 +199,18 @@ def make_whole_app() -> CommandApp:
         # cyclopts would sort them by name.
         command.sort_key = sort_place
         app.command(command)
+    return app
+
+
+def make_completed_app(words: Sequence[str]) -> CommandApp:
+    """Make the part of the command line to which these words belong, as its user waits for a
+    completion of them."""
+    from tui.flags.command_help import make_app
+
+    if not words or words[0] not in COMMANDS:
+        return load_root()
+    app = make_app("rankboard", None)
+    app.command(load(words[0]))
     return app
 
 
