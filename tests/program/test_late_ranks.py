@@ -58,7 +58,7 @@ def assert_named(
         said |= set(waits.values())
         if waits == expected:
             session.stop("all is named")
-    assert session.state.verdict is Verdict.STOPPED, said
+    assert session.state.verdict is Verdict.STOPPED, (session.state.cause, said)
     assert session.state.stop_reason == "all is named", said
 
 
