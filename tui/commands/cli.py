@@ -26,6 +26,7 @@ COMMANDS = (
     "runs",
     "prune",
     "setup",
+    "config",
     "attach",
     "wait",
     "open",
