@@ -280,9 +280,7 @@ def _owner_per_cell(has_curve: NDArray[np.bool_]) -> Cells:
     cells_with_curves = groupby(np.argwhere(by_column).tolist(), key=itemgetter(0, 1))
     for turn, ((column, row), entries) in enumerate(cells_with_curves):
         curves = [curve for _, _, curve in entries]
-        chosen = min(
-            curves, key=lambda at: (has_own_cell[at][column], last_turns[at], lengths[at])
-        )
+        chosen = min(curves, key=lambda at: (has_own_cell[at][column], last_turns[at], lengths[at]))
         owner[row, column] = chosen
         last_turns[chosen] = turn
     return owner
