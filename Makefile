@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo lint test simulate fuzz check bench format lock
+.PHONY: demo lint test simulate fuzz check bench dist format lock
 
 unexport PYTHONDONTWRITEBYTECODE  # else every rank and agent of the tests compiles all code anew
 
@@ -60,6 +60,13 @@ format: .venv/installed-dev
 # Run the benchmarks that take a few minutes. The first lines of the others say how to run them.
 bench: .venv/installed-dev
 	@for bench in startup between link sync; do echo "== $$bench"; $(BIN)/python bench/$$bench.py || exit; done
+
+# Build the wheel and the source archive, and check both.
+dist: .venv/installed-dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
 
 # Write the installed versions into constraints.txt.
 lock: .venv/installed-dev

@@ -150,9 +150,10 @@ def _key() -> bytes:
     key = _read_key(key_path)
     if key is None:
         make_private_folders(key_path.parent)
-        if _read_key(key_path) is None:  # others can read it
-            key_path.unlink(missing_ok=True)
-        new_path = key_path.with_name(f".key.{secrets.token_hex(8)}")
+        # Where there is none, nothing is removed: another command may make one at any time.
+        if os.path.lexists(key_path) and _read_key(key_path) is None:
+            _remove_unfit_key(key_path)
+        new_path = _draw_path(key_path)
         write_whole(new_path, secrets.token_hex(KEY_BYTES).encode())
         try:
             # Unlike a rename, this fails where another command has just made the key.
@@ -167,6 +168,25 @@ def _key() -> bytes:
     if key is None:
         raise OSError(f"{key_path} cannot be kept")
     return key
+
+
+def _remove_unfit_key(key_path: Path) -> None:
+    """Remove a key that others can read, but none that another command has put in its place.
+    Raises: OSError."""
+    removed_path = _draw_path(key_path)
+    try:
+        os.rename(key_path, removed_path)
+    except FileNotFoundError:  # another command was faster
+        return
+    if _read_key(removed_path) is None:
+        removed_path.unlink()
+    else:
+        os.replace(removed_path, key_path)
+
+
+def _draw_path(key_path: Path) -> Path:
+    """Return a path beside the key that no other command has."""
+    return key_path.with_name(f".key.{secrets.token_hex(8)}")
 
 
 def _read_key(key_path: Path) -> bytes | None:

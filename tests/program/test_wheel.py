@@ -121,6 +121,10 @@ def test_a_script_gets_its_own_packages(command: Path) -> None:
     assert output.count("trained by the package of the user") == 2
 
 
-def test_hosts_train(command: Path, sshd: Sshd) -> None:
+def test_hosts_train_for_a_launcher_without_torch(
+    command: Path, sshd: Sshd, tmp_path: Path
+) -> None:
+    for name in ("torch", "torchvision", "scipy"):
+        (tmp_path / "on_path" / f"{name}.py").write_text(f"raise ImportError('no {name} here')\n")
     hosts_file = sshd.hosts_toml(sshd.make_hosts(2))
     assert "finished" in run(command, "--hosts", str(hosts_file), "--epochs", "1", "--run")

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,10 +102,31 @@ def show_ended(launcher: Launcher, replay: Replay) -> int:
 
 def show_lines(launcher: Launcher, session: Session, options: LineOptions) -> int:
     """Print a session until it ends or is left."""
+    with _steered_by_signals(session, leaves=options.leaves) as watched:
+        return _print_session(launcher, session, options, watched)
+
+
+def follow_silently(session: Session, is_left: Callable[[], bool]) -> None:
+    """Follow a session that was attached to, until it ends or is left. Nothing is printed.
+
+    Ctrl+C leaves it. `is_left` is asked several times a second; the session is left once it returns
+    True.
+    """
+    with _steered_by_signals(session, leaves=True) as watched:
+        for _ in session.batches():
+            watched.answer()
+            if is_left() and not session.detached:
+                session.detach()
+
+
+@contextmanager
+def _steered_by_signals(session: Session, *, leaves: bool) -> Iterator[Watched]:
+    """Let signals stop or leave the run (see `_handle_signals`), and a second one end this process
+    where it hangs."""
     with ended_by_second_signal() as watched:
         watched.on_asked = lambda: watched.answer() if session.is_closing else None
-        _handle_signals(session, options.leaves)
-        return _print_session(launcher, session, options, watched)
+        _handle_signals(session, leaves)
+        yield watched
 
 
 def _print_session(

@@ -26,7 +26,9 @@ COMMANDS = (
     "runs",
     "prune",
     "setup",
+    "config",
     "attach",
+    "wait",
     "open",
     "watch",
     "serve",
@@ -62,11 +64,17 @@ def call(words: Sequence[str]) -> None:
     command_name = words[0] if words else ""
     if command_name in COMMANDS:
         _call_command(load(command_name), words[1:], f"rankboard {command_name}")
-    elif command_name in (COMPLETE, "--install-completion"):
-        # Only completion and the help need all commands, and load all their modules.
+    elif command_name == COMPLETE:
+        make_completed_app(words[1:])(list(words))
+    elif command_name == "--install-completion":
+        # Only this and the help need all commands, and load all their modules.
         make_whole_app()(list(words))
     elif "--version" in before_dashes:
         print_version()
+    elif "--info" in before_dashes:
+        from tui.commands.info import print_info
+
+        print_info()
     else:
         _call_root(words)
 
@@ -175,10 +183,14 @@ load_root = cache(make_root_app)
 
 def make_whole_app() -> CommandApp:
     """Make the command line with all commands, for its help and for completion."""
+    from tui.commands.info import print_info
     from tui.flags.common import OPTIONS
 
     app = make_root_app()
     app.command(print_version, name="--version", help="print the version", group=OPTIONS)
+    app.command(
+        print_info, name="--info", help="print what a report of a bug needs to say", group=OPTIONS
+    )
     app.register_install_completion_command(
         help="complete words of this command in the shell, from the next one on", group=OPTIONS
     )
@@ -187,6 +199,18 @@ def make_whole_app() -> CommandApp:
         # cyclopts would sort them by name.
         command.sort_key = sort_place
         app.command(command)
+    return app
+
+
+def make_completed_app(words: Sequence[str]) -> CommandApp:
+    """Make the part of the command line to which these words belong, as its user waits for a
+    completion of them."""
+    from tui.flags.command_help import make_app
+
+    if not words or words[0] not in COMMANDS:
+        return load_root()
+    app = make_app("rankboard", None)
+    app.command(load(words[0]))
     return app
 
 

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from remote.record.layout import PLAN
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
+from tui.flags.run_completion import complete_runs
 from tui.kit.exit import UsageError, refusing, to_install
 from tui.kit.narrate import echo, narrate
 from tui.kit.output_folder import OutputFolder
@@ -42,6 +43,7 @@ def export(
         Parameter(
             name="RUN",
             help="the names of runs, their beginnings, or last for the newest run",
+            completer=complete_runs,
         ),
     ],
     /,

@@ -125,9 +125,6 @@ class RunPreview(Container):
             raise error
 
     def _draw(self) -> None:
-        # The user may have left while the run was read: what is closing has no widgets any more.
-        if not self.children:
-            return
         item = self._item
         details = self._details
         self.border_title = f" {plain(item.title)} " if item else ""

@@ -30,8 +30,13 @@ def run_in_background(
 ) -> None:
     """Do some work in a thread, which does not keep the process alive.
 
-    `owner` then calls one of the other two in its own thread.
+    `owner` then calls one of the other two in its own thread, unless it is being removed: its
+    widgets may be gone by then, or refuse others.
     """
+
+    def report(handle_outcome: Callable[[Any], object], outcome: object) -> None:
+        if owner.is_attached:
+            handle_outcome(outcome)
 
     def run() -> None:
         # Only `call_later` may be called from here: it puts a message into the owner's queue.
@@ -39,9 +44,9 @@ def run_in_background(
         try:
             result = work()
         except Exception as error:  # noqa: BLE001 - `owner` reports it, or raises it again
-            owner.call_later(handle_error, error)
+            owner.call_later(report, handle_error, error)
         else:
-            owner.call_later(take_result, result)
+            owner.call_later(report, take_result, result)
 
     threading.Thread(target=run, name="background", daemon=True).start()
 

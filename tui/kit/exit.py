@@ -19,6 +19,8 @@ UNREACHABLE = Verdict.LOST.value
 """A host could not be reached, or was lost."""
 STOPPED = Verdict.STOPPED.value
 """Stopped by the user."""
+TIMED_OUT = 124
+"""The time that the user has given is over, as with timeout(1)."""
 
 
 class UsageError(Exception):

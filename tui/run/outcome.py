@@ -36,6 +36,7 @@ from remote.run.state.phases import FATES, Verdict
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank, join_totals
 from remote.run.state.types import Cause
+from remote.sanitise import one_line
 from remote.statistics.mean import finite_mean
 from tui.kit.text_table import rule_lines
 from tui.run import failure_advice as hints
@@ -322,6 +323,18 @@ def verdict_line(state: RunState) -> str:
 def end_line(state: RunState) -> str:
     """Say how the run ended, and how long it took. What spoils its result stands elsewhere."""
     return _describe_end(state, names_flaws=False)
+
+
+def headline(state: RunState) -> str:
+    """Say in one line which run ended how, and why it failed: "a-run: failed after 12 s: node1: …".
+
+    The cause is its first line, as advice may follow it.
+    """
+    end_text = f"{state.plan.run}: {verdict_line(state)}"
+    if state.cause:
+        cause_text = state.cause.text().partition("\n")[0]
+        end_text = f"{end_text}: {cause_text}"
+    return one_line(end_text)
 
 
 def _describe_training(state: RunState) -> str:

@@ -6,9 +6,10 @@ import threading
 
 import pytest
 from textual.app import App
+from textual.widgets import Static
 
 from tests.kit.acted import until
-from tui.kit.background import RepeatedTask
+from tui.kit.background import RepeatedTask, run_in_background
 
 
 async def test_work_is_done_once_at_a_time_and_once_more_if_asked_for_meanwhile() -> None:
@@ -65,6 +66,20 @@ async def test_an_error_is_told() -> None:
     async with app.run_test() as pilot:
         RepeatedTask(app, print, lambda error: told.append(str(error))).begin(fail)
         await until(pilot, lambda: told == ["the disk is full"])
+
+
+async def test_what_comes_after_the_user_has_left_is_not_shown() -> None:
+    app, taken, goes_on = App[None](), list[bool](), threading.Event()
+    async with app.run_test():
+        shown = Static()
+        await app.mount(shown)
+        run_in_background(shown, goes_on.wait, taken.append)
+        app.exit()
+        goes_on.set()
+        for thread in threading.enumerate():
+            if thread.name == "background":
+                thread.join()
+    assert not taken
 
 
 class Fails(App[None]):

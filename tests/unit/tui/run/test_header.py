@@ -64,11 +64,13 @@ def test_a_step_takes_the_same_time_in_the_header_the_phases_and_the_chart(is_ov
     assert step_text == ("295 ms" if is_over else "110 ms")
 
 
-@pytest.mark.parametrize(("loss", "has_bar"), [(1.0, True), (9_000.0, False)])
+@pytest.mark.parametrize(("loss", "has_bar"), [(0.5, True), (9_000.0, False)])
 def test_no_full_bar_praises_a_run_that_has_diverged(loss: float, has_bar: bool) -> None:
     history = History(plan(1)).training(steps=0, total=20)
     for step in range(1, 21):
-        history.rank(0, replace(stepped(0, step), loss=2.0 if step == 1 else loss))
+        history.rank(
+            0, replace(stepped(0, step), loss=2.0 if step == 1 else loss * (1 + step / 100))
+        )
     history.done(0).closed()
     line = progress_line(history.state(), RunLength(2, 20), 80, START, Severity.NEUTRAL).plain
     assert ("100%" in line) is has_bar
@@ -80,7 +82,7 @@ def test_a_script_says_why_it_has_no_end() -> None:
     history = started(script(watch=True))
     history.rank(0, stepped(0, 1, compute=0.01))
     line = progress_line(history.state(), RunLength(0, 0), 80, START, Severity.NEUTRAL).plain
-    assert line.startswith(f"step 1  {NO_TOTAL}")
+    assert f"step 1  {NO_TOTAL}" in line
     line = progress_line(history.state(), RunLength(0, 60), 80, START, Severity.NEUTRAL).plain
     assert NO_TOTAL not in line
     assert "step 1/60" in line
