@@ -191,7 +191,8 @@ def check_load(checked: CheckedHost) -> HostFinding | str:
     return HostFinding(
         WARNING,
         f"about {processes} on {count(first_hello.cores, 'core')} slow every rank down",
-        f"run top there to see them, and wait for their end{exclude_advice}",
+        f"run top{'' if checked.plan.is_local else ' there'} to see them, and wait for their end"
+        f"{exclude_advice}",
         value=f"{first_hello.load:.1f}",
     )
 
