@@ -109,6 +109,8 @@ def test_the_wheel_has_one_name(wheel: Path) -> None:
 
 def test_the_version_is_told(command: Path) -> None:
     assert run(command, "--version").startswith("rankboard ")
+    installed_as = "checkout" if command.parent == Path(sys.executable).parent else "wheel"
+    assert f", {installed_as} in " in run(command, "--info").splitlines()[0]
 
 
 def test_a_job_runs_on_this_machine(command: Path) -> None:
