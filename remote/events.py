@@ -5,6 +5,7 @@ The number of a host is `host`, and `on` on the wire; it may be SESSION if that 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
@@ -15,7 +16,7 @@ from msgspec import Meta
 from remote.jsonl import Reader, load
 from training.wire import events as wire
 from training.wire.enums import Reach
-from training.wire.host_events import OutputText
+from training.wire.host_events import HostSample, OutputText, RankSample
 from training.wire.rank_events import StepFinished
 from training.wire.records import (
     FIRST,
@@ -304,7 +305,10 @@ _NUMBER = Annotated[int, Meta(le=LARGEST)]
 _RECORD_KEYS = dict.fromkeys(("host", "attempt", "seq"), _NUMBER) | {"time": _TIME}
 _read_text = Reader(OutputText, _RECORD_KEYS)
 _read_step = Reader(StepFinished, {"time": _TIME}, StepFinished.bounds)
-_read_block = Reader(StepBlock, _RECORD_KEYS, StepBlock.bounds)
+_RECORD_CLASSES = {cls.wire_name.encode(): cls for cls in (StepBlock, HostSample, RankSample)}
+"""Events that come by the million, by their names."""
+_record_readers = {cls: Reader(cls, _RECORD_KEYS) for cls in _RECORD_CLASSES.values()}
+_EVENT_NAME = re.compile(rb'"event":"(\w+)"')
 _figures_of = attrgetter(*(field.name for field in fields(StepFinished)))
 _lines = RecordCodec(EVENTS, load)
 encode = _lines.encode
@@ -322,14 +326,21 @@ def decode(line: str | bytes) -> Record | None:
     return Record(values.host, values.attempt, values.seq, values.time, text)
 
 
-def decode_packed(line: str | bytes) -> Record | None:
+def decode_packed(line: bytes) -> Record | None:
     """Do as `decode`, but leave a block of steps packed: whoever unpacks it finds out whether it is
     damaged."""
-    values = _read_block.read(line)
-    if values is None or values.seq == FIRST:
+    name_match = _EVENT_NAME.search(line)
+    cls = _RECORD_CLASSES.get(name_match[1]) if name_match else None
+    values = _record_readers[cls].read(line) if cls else None
+    if cls is None or values is None or values.seq == FIRST:
         return decode(line)
-    block = StepBlock(values.rank, values.step, values.count, values.columns)
-    return Record(values.host, values.attempt, values.seq, values.time, block)
+    event = cls(*[getattr(values, name) for name in cls.__match_args__])
+    try:
+        # Not by the class itself, which would unpack the block.
+        Event.validate(event) if isinstance(event, StepBlock) else event.validate()
+    except ValueError:
+        return None
+    return Record(values.host, values.attempt, values.seq, values.time, event)
 
 
 def expand(record: Record) -> Sequence[Record]:

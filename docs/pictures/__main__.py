@@ -154,7 +154,7 @@ def picture_screens(studio: Studio) -> None:
         "home": ([RANKBOARD], NORMAL_SIZE, "baseline", ""),
         "failed": ([RANKBOARD, "open", "failed"], NORMAL_SIZE, "sigkill", ""),
         "80x24": ([RANKBOARD, "open", "straggler"], SMALL_SIZE, "finished", ""),
-        "compare": (comparison, NORMAL_SIZE, "finished", ""),
+        "compare": (comparison, NORMAL_SIZE, "time per step", ""),
     }
     for name, (command, size, text, keys) in screens.items():
         with studio.terminal(command, size) as terminal:

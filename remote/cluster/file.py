@@ -4,10 +4,12 @@ instead."""
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,17 +22,17 @@ from remote.cluster.hosts import (
     PLACE,
     SSH,
     Cluster,
-    Fits,
     Host,
     HostsError,
     find_unseen,
     host_keys,
-    is_list_of,
-    is_text,
 )
+from remote.cluster.toml_lines import KeyPath, find_line, find_lines
+from remote.cluster.value_schemas import TEXT, Schema, fits_schema, list_of, one_of
 from remote.formats.reading import ReadingKind
 from remote.formats.rules import OWN as OWN_FORMAT
 from remote.formats.rules import Rule
+from training.mistake import Mistake
 from training.registry import did_you_mean
 
 if TYPE_CHECKING:
@@ -41,33 +43,33 @@ class TableKey(NamedTuple):
     """A key of a table: what to write for it, and which values it may have."""
 
     write: str
-    fits: Fits
+    schema: Schema
 
 
 HOST_KEYS = {key.name: TableKey(**key.metadata) for key in host_keys()}
 """The keys of [[host]] tables; [defaults] has the same. What is left out is `Host`'s default."""
 CLUSTER_KEYS = {
-    "name": TableKey('a text in quotes, such as name = "lab"', is_text),
+    "name": TableKey('a text in quotes, such as name = "lab"', TEXT),
     "sync": TableKey(
         "folders of this machine in quotes, taken from that of the hosts file, such as sync = "
         '["src", "configs"]',
-        is_list_of(is_text),
+        list_of(TEXT),
     ),
     "on_disconnect": TableKey(
         '"keep" or "stop", in quotes: whether a run goes on when its launcher is gone',
-        ("keep", "stop").__contains__,
+        one_of("keep", "stop"),
     ),
 }
 FORMAT_KEYS = {
     "line": TableKey(
         "a regular expression in single quotes with the values named, such as line = "
         "'round {step}: cost {loss}'",
-        is_text,
+        TEXT,
     ),
-    "name": TableKey('a text in quotes, such as name = "my trainer"', is_text),
+    "name": TableKey('a text in quotes, such as name = "my trainer"', TEXT),
     "kind": TableKey(
         '"step", "evaluation" or "other", in quotes; without it, the names of the values tell',
-        ("step", "evaluation", "other").__contains__,
+        one_of("step", "evaluation", "other"),
     ),
 }
 PLACES = (
@@ -85,6 +87,8 @@ OWN = {
 }
 """Environment variables that a key of their own sets."""
 BRACKETS = "write [[host]] with two brackets, once per host"
+OF_ONE_HOST = ("name", "address")
+"""Keys that say which host it is: [defaults] has none of them, a [[host]] one or both."""
 WAYS = {"jump", "proxy_command"}
 """Keys that say how a host is reached; one excludes the other."""
 SYNONYMS = {
@@ -96,39 +100,71 @@ SYNONYMS = {
 """What people write instead of a key of a host."""
 
 
+@dataclass(frozen=True)
+class FileMistake(Mistake):
+    """A mistake in a file. Its text is one line: "hosts.toml: line 9: host 2 (node2): …"."""
+
+    file: str = ""
+    line: int = 0
+    """The line, from 1 on; 0: of the file as a whole."""
+    place: str = ""
+    """The table, in words."""
+
+    @property
+    def without_flag(self) -> str:
+        """Return all of it: no flag gives a value of a file."""
+        return str(self)
+
+    def __str__(self) -> str:
+        line_text = f"line {self.line}" if self.line else ""
+        return ": ".join(filter(None, (self.file, line_text, self.place, self.problem)))
+
+
+class TablePlace(NamedTuple):
+    """Where a table is: in words, and the path to it. Both are empty for the file as a whole."""
+
+    words: str = ""
+    path: KeyPath = ()
+
+
+CLUSTER_PLACE = TablePlace("[cluster]", ("cluster",))
+DEFAULTS_PLACE = TablePlace("[defaults]", ("defaults",))
+HOSTS_PLACE = TablePlace(path=("host",))
+
+
 @dataclass
 class _Reading:
     """A file while it is read, and the mistakes found in it."""
 
     path: Path
-    mistakes: list[str] = field(default_factory=list)
+    mistakes: list[FileMistake] = field(default_factory=list)
     content: str = ""
 
-    def note(self, table_place: str, mistake_text: str) -> None:
-        """Note a mistake."""
-        self.mistakes.append(": ".join(filter(None, (str(self.path), table_place, mistake_text))))
+    def note(self, place: TablePlace, problem: str, key: str = "") -> None:
+        """Note a mistake in a table, at one of its keys if it is named."""
+        key_path = (*place.path, key) if key else place.path
+        line_number = find_line(self._lines, *key_path)
+        mistake = FileMistake(
+            file=str(self.path), line=line_number, place=place.words, problem=problem
+        )
+        self.mistakes.append(mistake)
+
+    @cached_property
+    def _lines(self) -> dict[KeyPath, int]:
+        return find_lines(self.content)
 
     def refuse(self) -> None:
-        """Raises: HostsError, with all mistakes, if there are any."""
+        """Raises: HostsError, with all mistakes in the order of their lines, if there are any."""
         if self.mistakes:
-            raise HostsError(*self.mistakes)
-
-    def single_brackets(self) -> str:
-        """Return the place of the first [host], which should be [[host]]; "" if there is none."""
-        bracket_match = SINGLE.search(self.content)
-        return (
-            f"line {self.content.count(chr(10), 0, bracket_match.end()) + 1}"
-            if bracket_match
-            else ""
-        )
+            raise HostsError(*sorted(self.mistakes, key=lambda mistake: mistake.line or math.inf))
 
     def check(
-        self, table_place: str, table: object, keys: Mapping[str, TableKey]
+        self, place: TablePlace, table: object, keys: Mapping[str, TableKey]
     ) -> dict[str, Any]:
         """Return the keys and values of a table without those that are wrong."""
         if not isinstance(table, dict):
             self.note(
-                table_place,
+                place,
                 "this is not a table: write its keys below a line of its own, [cluster], "
                 "[defaults] or [[host]]",
             )
@@ -138,10 +174,11 @@ class _Reading:
         # mistake.
         for key, value in table.items():
             if key not in keys:
-                self.note(table_place, _unknown_key(key, keys))
-            elif not keys[key].fits(value):
+                self.note(place, _unknown_key(key, keys), key)
+            elif not fits_schema(value, keys[key].schema):
                 shown_value = json.dumps(value, default=str, ensure_ascii=False)
-                self.note(table_place, f"{key} = {shown_value} is wrong: write {keys[key].write}")
+                problem = f"{key} = {shown_value} is wrong: write {keys[key].write}"
+                self.note(place, problem, key)
             else:
                 right_values[key] = value
         return right_values
@@ -169,7 +206,7 @@ def read(path: Path, ssh_config: Path) -> Cluster:
     toml_tables = _parse(
         reading, TABLES, "the tables are [cluster], [defaults], [[host]] and [[format]]"
     )
-    cluster_keys = reading.check("[cluster]", toml_tables.get("cluster", {}), CLUSTER_KEYS)
+    cluster_keys = reading.check(CLUSTER_PLACE, toml_tables.get("cluster", {}), CLUSTER_KEYS)
     host_tables = list(_hosts(reading, toml_tables))
     rules = _rules(reading, toml_tables)
     reading.refuse()
@@ -202,16 +239,17 @@ def _rules(reading: _Reading, toml_tables: dict[str, Any]) -> tuple[Rule, ...]:
     """Read the rules of the [[format]] tables."""
     rule_tables = toml_tables.get("format", [])
     if not isinstance(rule_tables, list):
-        reading.note("[format]", "write [[format]] with two brackets, once per kind of line")
+        place = TablePlace("[format]", ("format",))
+        reading.note(place, "write [[format]] with two brackets, once per kind of line")
         return ()
     rules: list[Rule] = []
     for table_number, table in enumerate(rule_tables, start=1):
-        table_place = f"format {table_number}"
-        right_values = reading.check(table_place, table, FORMAT_KEYS)
+        place = TablePlace(f"format {table_number}", ("format", table_number - 1))
+        right_values = reading.check(place, table, FORMAT_KEYS)
         if "line" not in right_values:
             # Otherwise a wrong line is noted already.
             if right_values == table:
-                reading.note(table_place, f"it has no line: write {FORMAT_KEYS['line'].write}")
+                reading.note(place, f"it has no line: write {FORMAT_KEYS['line'].write}")
             continue
         line_pattern = right_values["line"]
         line_kind = ReadingKind(right_values["kind"]) if "kind" in right_values else None
@@ -220,9 +258,8 @@ def _rules(reading: _Reading, toml_tables: dict[str, Any]) -> tuple[Rule, ...]:
         try:
             rule.check()
         except ValueError as error:
-            reading.note(
-                table_place, f"line = {json.dumps(line_pattern, ensure_ascii=False)}: {error}"
-            )
+            shown_line = json.dumps(line_pattern, ensure_ascii=False)
+            reading.note(place, f"line = {shown_line}: {error}", "line")
     return tuple(rules)
 
 
@@ -253,58 +290,63 @@ def _parse(reading: _Reading, table_names: Sequence[str], known_tables: str) -> 
     try:
         toml_tables = tomllib.loads(reading.content)
     except tomllib.TOMLDecodeError as error:
-        raise HostsError(f"{reading.path}: {_not_toml(reading, str(error))}") from None
+        raise HostsError(_not_toml(reading, str(error))) from None
     for key in toml_tables:
         if key not in table_names:
             suggestion = did_you_mean(key, table_names) if len(table_names) > 1 else ""
-            reading.note("", f"unknown table '{key}'{suggestion or f'; {known_tables}'}")
+            place = TablePlace(path=(key,))
+            reading.note(place, f"unknown table '{key}'{suggestion or f'; {known_tables}'}")
     return toml_tables
 
 
-def _not_toml(reading: _Reading, error_text: str) -> str:
+def _not_toml(reading: _Reading, error_text: str) -> FileMistake:
     """Say where a mistake of TOML is, and what to write instead."""
+    file_name = str(reading.path)
     error_match = re.fullmatch(r"(.*) \(at line (\d+), (.*)\)", error_text)
     if not error_match:
-        return f"this is not TOML: {error_text}"
-    wrong_line = reading.content.split("\n")[int(error_match[2]) - 1]
+        return FileMistake(file=file_name, problem=f"this is not TOML: {error_text}")
+    line_number = int(error_match[2])
+    wrong_line = reading.content.split("\n")[line_number - 1]
     # TOML reports the second [host] as a duplicate, but it is the brackets that are wrong.
-    if re.match(r"\s*\[+\s*host\b", wrong_line) and (single := reading.single_brackets()):
-        return f"{single}: {BRACKETS}"
+    bracket_match = SINGLE.search(reading.content)
+    if bracket_match and re.match(r"\s*\[+\s*host\b", wrong_line):
+        bracket_line = reading.content.count("\n", 0, bracket_match.end()) + 1
+        return FileMistake(file=file_name, line=bracket_line, problem=BRACKETS)
+    problem = f"{error_match[1]}, {error_match[3]}: this is not TOML"
     bare_match = BARE.fullmatch(wrong_line)
     if bare_match:
-        return (
-            f"line {error_match[2]}: put the text in quotes: {bare_match[1]} = "
-            f"{json.dumps(bare_match[2], ensure_ascii=False)}"
-        )
-    return f"line {error_match[2]}, {error_match[3]}: {error_match[1]}: this is not TOML"
+        quoted_text = json.dumps(bare_match[2], ensure_ascii=False)
+        problem = f"put the text in quotes: {bare_match[1]} = {quoted_text}"
+    return FileMistake(file=file_name, line=line_number, problem=problem)
 
 
 def _hosts(reading: _Reading, toml_tables: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the [[host]] tables, completed by [defaults]."""
-    default_keys = _check_host(reading, "[defaults]", toml_tables.get("defaults", {}))
-    for key in ("name", "address"):
+    default_keys = _check_host(reading, DEFAULTS_PLACE, toml_tables.get("defaults", {}))
+    for key in OF_ONE_HOST:
         if default_keys.pop(key, None) is not None:
-            reading.note("[defaults]", f"{key} belongs to one host: write it in its [[host]]")
+            problem = f"{key} belongs to one host: write it in its [[host]]"
+            reading.note(DEFAULTS_PLACE, problem, key)
     host_tables = toml_tables.get("host", [])
     if not isinstance(host_tables, list):
-        reading.note(reading.single_brackets(), BRACKETS)
+        reading.note(HOSTS_PLACE, BRACKETS)
     # A mistake above may be the reason why there is none.
     elif not host_tables and not reading.mistakes:
         reading.note(
-            "",
+            TablePlace(),
             'no host yet: write [[host]] and below it address = "…", once per host, in rank order',
         )
     elif len(host_tables) > HOSTS:
-        reading.note("", f"it has {len(host_tables)} hosts: write {HOSTS} at most")
+        reading.note(TablePlace(), f"it has {len(host_tables)} hosts: write {HOSTS} at most")
     else:
         yield from _each(reading, default_keys, host_tables)
 
 
-def _check_host(reading: _Reading, table_place: str, table: object) -> dict[str, Any]:
+def _check_host(reading: _Reading, place: TablePlace, table: object) -> dict[str, Any]:
     """Return the keys of a host that are right."""
-    right_values = reading.check(table_place, table, HOST_KEYS)
-    for mistake in (*_find_wrong_variables(right_values), *find_unseen(right_values)):
-        reading.note(table_place, mistake)
+    right_values = reading.check(place, table, HOST_KEYS)
+    for key, problem in (*_find_wrong_variables(right_values), *find_unseen(right_values)):
+        reading.note(place, problem, key)
     return right_values
 
 
@@ -315,24 +357,23 @@ def _each(
     for table_number, table in enumerate(host_tables, start=1):
         given_keys = table if isinstance(table, dict) else {}
         host_name = given_keys.get("name") or given_keys.get("address")
-        table_place = f"host {table_number}" + (
-            f" ({host_name})" if isinstance(host_name, str) else ""
-        )
-        own_keys = _check_host(reading, table_place, table)
+        shown_name = f" ({host_name})" if isinstance(host_name, str) else ""
+        place = TablePlace(f"host {table_number}{shown_name}", ("host", table_number - 1))
+        own_keys = _check_host(reading, place, table)
         # Otherwise the address may be among the keys whose mistakes are noted already.
-        if table == own_keys and own_keys.keys().isdisjoint(("name", "address")):
-            reading.note(table_place, f"it has no address: write {HOST_KEYS['address'].write}")
+        if table == own_keys and own_keys.keys().isdisjoint(OF_ONE_HOST):
+            reading.note(place, f"it has no address: write {HOST_KEYS['address'].write}")
         if own_keys.keys() >= WAYS:
-            reading.note(table_place, "jump and proxy_command exclude each other: keep one")
+            reading.note(place, "jump and proxy_command exclude each other: keep one", "jump")
         if (
             isinstance(host_name, str)
             and number_by_name.setdefault(host_name, table_number) != table_number
         ):
-            reading.note(
-                table_place,
+            problem = (
                 f"host {number_by_name[host_name]} has this name already: give each host a name "
-                "of its own",
+                "of its own"
             )
+            reading.note(place, problem, "name")
         # A host that is reached in a way of its own does not also take that of [defaults].
         replaced_keys = () if own_keys.keys().isdisjoint(WAYS) else WAYS
         inherited_keys = {
@@ -341,21 +382,19 @@ def _each(
         yield inherited_keys | own_keys | _environment(default_keys, own_keys)
 
 
-def _find_wrong_variables(host_table: dict[str, Any]) -> Iterator[str]:
-    """Yield the mistakes in the variables of a table."""
+def _find_wrong_variables(host_table: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the mistakes in the variables of a table, each with its key."""
     given_variables = host_table.get("env", {})
     forwarded_names = host_table.get("env_from", [])
     for key, variable_names in (("env", given_variables), ("env_from", forwarded_names)):
         for variable_name in variable_names:
             if variable_name in OWN:
-                yield (
-                    f"{key}: {variable_name} follows from a key of its own: set "
-                    f"{OWN[variable_name]} instead"
-                )
+                problem = f"follows from a key of its own: set {OWN[variable_name]} instead"
+                yield key, f"{key}: {variable_name} {problem}"
             elif variable_name in PLACE or variable_name.startswith("RANKBOARD_"):
-                yield f"{key}: {variable_name} follows from the rank's place: take it out"
+                yield key, f"{key}: {variable_name} follows from the rank's place: take it out"
     for variable_name in sorted(given_variables.keys() & set(forwarded_names)):
-        yield f"{variable_name} is in env and in env_from: keep one"
+        yield "env_from", f"{variable_name} is in env and in env_from: keep one"
 
 
 def _environment(default_keys: dict[str, Any], own_keys: dict[str, Any]) -> dict[str, Any]:

@@ -65,6 +65,15 @@ def read(path: Path, text: str) -> list[dict[str, object]]:
     return _make_tables(placed_lines, "a slots=4")
 
 
+def find_host_lines(text: str) -> list[int]:
+    """Return the line that first names each host of a hostfile, in rank order. Raises:
+    HostsError."""
+    line_by_name: dict[str, int] = {}
+    for line_number, line in _strip_comments(text):
+        line_by_name.setdefault(_parse_line("", line, "").name, line_number)
+    return list(line_by_name.values())
+
+
 def listed(hosts_text: str, flag_name: str = "-H") -> list[dict[str, object]]:
     """Read the hosts of `a:4,b:4`. Raises: HostsError."""
     host_words = [host_word.strip() for host_word in hosts_text.split(",")]

@@ -5,15 +5,23 @@ The parser of hosts files is imported only by `load`: a run on this machine does
 
 from __future__ import annotations
 
-import math
-import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from remote.cluster.value_schemas import (
+    TEXT,
+    Schema,
+    fits_schema,
+    list_of,
+    one_of,
+    table_of,
+    text_like,
+    whole_number,
+)
 from remote.sanitise import unseen_character
 from training.mistake import Mistake, MistakeError
 from training.registry import did_you_mean
@@ -46,43 +54,16 @@ PLACE = {
 """Environment variables that the place of a rank sets."""
 SHOWN = ("name", "address", "interface")
 """The keys of a host whose texts are shown to tell hosts apart."""
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-JUMPS = re.compile(r"([^@\s,]+@)?[^@\s,]+(,([^@\s,]+@)?[^@\s,]+)*")
+VARIABLE = text_like("[A-Za-z_][A-Za-z0-9_]*")
+"""The name of an environment variable."""
+VARIABLE_TEXT = text_like(r"[^\x00]*")
+JUMPS = r"([^@\s,]+@)?[^@\s,]+(,([^@\s,]+@)?[^@\s,]+)*"
 
 
-Fits = Callable[[Any], bool]
-"""Returns True for a value that a key of hosts.toml may have."""
-
-
-def is_text(value: object) -> bool:
-    """Return True for a text that is not empty."""
-    return isinstance(value, str) and value != ""
-
-
-def _is_whole(lowest: int, highest: int) -> Fits:
-    # True is an int in Python, but not in TOML.
-    return lambda value: type(value) is int and lowest <= value <= highest
-
-
-def _is_variable(value: object) -> bool:
-    return isinstance(value, str) and VARIABLE.fullmatch(value) is not None
-
-
-def _is_environment(value: object) -> bool:
-    if not isinstance(value, dict) or not all(map(_is_variable, value)):
-        return False
-    return all(isinstance(text, str) and "\0" not in text for text in value.values())
-
-
-def is_list_of(fits: Fits) -> Fits:
-    """Return what accepts a list of such values."""
-    return lambda value: isinstance(value, list) and all(map(fits, value))
-
-
-def _key(write: str, default: Any = MISSING, fits: Fits = is_text) -> Any:
-    """Declare a key of hosts.toml: `write` tells the user what to write, with an example; `fits`
-    returns True for the values that it may have there."""
-    return field(default=default, metadata={"write": write, "fits": fits})
+def _key(write: str, default: Any = MISSING, schema: Schema = TEXT) -> Any:
+    """Declare a key of hosts.toml: `write` tells the user what to write, with an example; `schema`
+    says which values it may have there."""
+    return field(default=default, metadata={"write": write, "schema": schema})
 
 
 @dataclass(frozen=True)
@@ -96,7 +77,9 @@ class Host:
     address: str = _key('a name or an IP address in quotes, such as address = "10.10.1.1"')
     """Where ssh connects."""
     user: str = _key('a login name in quotes, such as user = "ada"', "")
-    port: int = _key("a whole number from 1 to 65535, such as port = 22", 22, _is_whole(1, 65535))
+    port: int = _key(
+        "a whole number from 1 to 65535, such as port = 22", 22, whole_number(1, 65535)
+    )
     identity_file: str = _key('a path in quotes, such as identity_file = "~/.ssh/id_ed25519"', "")
     known_hosts: str = _key('a path in quotes, such as known_hosts = "~/.ssh/known_hosts"', "")
     """The only file of accepted host keys for this host; if it is empty, ssh's usual files
@@ -104,7 +87,7 @@ class Host:
     jump: str = _key(
         '[user@]host[:port] in quotes, such as jump = "ada@gateway:22"',
         "",
-        lambda value: is_text(value) and JUMPS.fullmatch(value) is not None,
+        text_like(JUMPS),
     )
     """Several are joined by commas, as in ssh's ProxyJump."""
     proxy_command: str = _key('a command in quotes, such as proxy_command = "nc -X 5 %h %p"', "")
@@ -115,13 +98,13 @@ class Host:
     cwd: str = _key('a path on the host in quotes, such as cwd = "~/project"', "")
     """The folder in which a script works, unless files are uploaded."""
     slots: int = _key(
-        f"a whole number from 1 to {SLOTS}, such as slots = 1", 1, _is_whole(1, SLOTS)
+        f"a whole number from 1 to {SLOTS}, such as slots = 1", 1, whole_number(1, SLOTS)
     )
     threads: int = _key(
         f"a whole number from 0 (as many as its ranks have cores) to {THREADS}, such as "
         "threads = 4",
         0,
-        _is_whole(0, THREADS),
+        whole_number(0, THREADS),
     )
     interface: str = _key(
         'the name of a network interface in quotes, such as interface = "eth0"', ""
@@ -130,37 +113,39 @@ class Host:
     master_port: int = _key(
         "a whole number from 0 (any free port) to 65535, such as master_port = 29500",
         0,
-        _is_whole(0, 65535),
+        whole_number(0, 65535),
     )
     """Counts on the first host only."""
     timeout: float = _key(
         "a finite number of seconds above 0, such as timeout = 10",
         10.0,
-        lambda value: type(value) in (int, float) and 0 < value < math.inf,
+        {"type": "number", "exclusiveMinimum": 0},
     )
     """Seconds that the host has to answer."""
     env: tuple[tuple[str, str], ...] = _key(
-        'names and texts in quotes, such as env = { NCCL_DEBUG = "INFO" }', (), _is_environment
+        'names and texts in quotes, such as env = { NCCL_DEBUG = "INFO" }',
+        (),
+        table_of(VARIABLE, VARIABLE_TEXT),
     )
     """Variables in the environment of the ranks."""
     env_from: tuple[str, ...] = _key(
         "names of variables of your own environment in quotes, such as env_from = "
         '["WANDB_API_KEY"]',
         (),
-        is_list_of(_is_variable),
+        list_of(VARIABLE),
     )
     """Variables that they have with the launcher's values, which are never shown or recorded."""
     slurm_job: int = _key(
         "the number of your Slurm job, a whole number from 0 (that of the shell) on, such as "
         "slurm_job = 4711",
         0,
-        _is_whole(0, 2**32 - 1),
+        whole_number(0, 2**32 - 1),
     )
     """The job of a host with the transport "slurm", whose name is that of the node."""
     transport: str = _key(
         f"the name of a transport in quotes, one of {', '.join(TRANSPORTS)}",
         SSH,
-        lambda value: value in TRANSPORTS,
+        one_of(*TRANSPORTS),
     )
     """Names what reaches the host: see `remote.transport`."""
     hosts_file: str = field(default=HOSTS_FILE, compare=False)
@@ -173,10 +158,10 @@ class Host:
             # Texts are checked where the file is read; numbers may also come from flags and from
             # recorded plans.
             is_checked = key.type in ("int", "float") or key.name == "transport"
-            if is_checked and not key.metadata["fits"](value):
+            if is_checked and not fits_schema(value, key.metadata["schema"]):
                 problem = f"{self.name!r}: {key.name} = {value!r}: write {key.metadata['write']}"
                 raise HostsError(problem)
-        for problem in find_unseen(vars(self)):
+        for _, problem in find_unseen(vars(self)):
             raise HostsError(problem)
 
 
@@ -190,12 +175,12 @@ def unseen(character: str) -> str:
     return f"it has {character}, which cannot be seen: write plain text"
 
 
-def find_unseen(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with names that would look like others."""
+def find_unseen(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with names that would look like others, each with its key."""
     for key in SHOWN:
         unseen_name_character = unseen_character(values.get(key, ""))
         if unseen_name_character:
-            yield f"{key} = {values[key]!r}: {unseen(unseen_name_character)}"
+            yield key, f"{key} = {values[key]!r}: {unseen(unseen_name_character)}"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ remark."""
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,13 +39,20 @@ class SshConfig:
     def read(cls, path: Path) -> SshConfig:
         """Read the settings of the file; none, with a remark, if it cannot be read."""
         try:
-            config_text = path.expanduser().read_text(errors="replace")
-            supported_lines, remarks = _select_supported(path, config_text.splitlines())
-            return cls(tuple(remarks), SSHConfig.from_text("\n".join(supported_lines)))
+            return cls.parse(path, _read_lines(path))
         except FileNotFoundError:
             # Most users have none, so there is nothing to remark.
             return cls((), SSHConfig())
-        except (OSError, SSHException) as error:
+        except OSError as error:
+            return cls((f"{path} is not used: {error}",), SSHConfig())
+
+    @classmethod
+    def parse(cls, path: Path, lines: list[str]) -> SshConfig:
+        """Read the settings of these lines of a file; none, with a remark, if they are wrong."""
+        supported_lines, remarks = _select_supported(path, lines)
+        try:
+            return cls(tuple(remarks), SSHConfig.from_text("\n".join(supported_lines)))
+        except SSHException as error:
             return cls((f"{path} is not used: {error}",), SSHConfig())
 
     def says(self, address: str, option: str) -> str:
@@ -73,6 +81,35 @@ class SshConfig:
             key: value for key, value in file_values.items() if value and key not in given_keys
         }
         return replace(host, address=settings["hostname"], **missing_values)
+
+
+def find_setting(path: Path, host: Host, key: str, given_keys: Set[str]) -> tuple[int, str]:
+    """Return the line of the file that sets a key of a host, and its keyword; (0, "") if none does.
+
+    `host` and `given_keys` are those of `SshConfig.fill`, which takes from the file what a first
+    line says. So the line is the last one of the shortest beginning with the same result.
+    """
+    try:
+        lines = _read_lines(path)
+    except OSError:
+        return 0, ""
+
+    def fill_by_beginning(length: int) -> Any:
+        return getattr(SshConfig.parse(path, lines[:length]).fill(host, given_keys), key)
+
+    value = fill_by_beginning(len(lines))
+    if value == fill_by_beginning(0):
+        return 0, ""
+    line_number = bisect_left(
+        range(len(lines) + 1), True, key=lambda length: fill_by_beginning(length) == value
+    )
+    keyword = re.split(r"[\s=]+", lines[line_number - 1].strip())[0]
+    return line_number, keyword
+
+
+def _read_lines(path: Path) -> list[str]:
+    """Raises: OSError."""
+    return path.expanduser().read_text(errors="replace").splitlines()
 
 
 def _select_supported(path: Path, lines: list[str]) -> tuple[list[str], list[str]]:

@@ -3,7 +3,7 @@ are passed over."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -38,12 +38,12 @@ class LastOutput(Struct, frozen=True):
     """The bytes of the record, up to the end of its last whole line."""
 
 
-def is_output(record: Record, rank: int | None) -> bool:
-    """Return True if this is something that the rank, or (None) any of them, has printed."""
+def is_output(record: Record, ranks: Collection[int] | None) -> bool:
+    """Return True if this is something that one of the ranks, or (None) any rank, has printed."""
     event = record.event
     if not isinstance(event, OutputText) or event.path or record.host == SESSION:
         return False
-    return rank in (None, event.rank)
+    return ranks is None or event.rank in ranks
 
 
 def read_but_numbers(folder: Path, hosts: int, remark: Remark | None = None) -> Iterator[Record]:
@@ -58,10 +58,10 @@ def read_but_numbers(folder: Path, hosts: int, remark: Remark | None = None) -> 
 
 
 def read_last_output(
-    folder: Path, hosts: int, line_count: int, rank: int | None = None
+    folder: Path, hosts: int, line_count: int, ranks: Collection[int] | None = None
 ) -> LastOutput:
-    """Return the last lines that a rank of a run with so many hosts, or (None) all of them together
-    have printed. Raises: OtherFormat; RunFolderError."""
+    """Return the last lines that these ranks of a run with so many hosts, or (None) all of them
+    together have printed. Raises: OtherFormat; RunFolderError."""
     last_records: list[Record] = []
     missing_lines = line_count
     end = 0
@@ -74,7 +74,7 @@ def read_last_output(
                 reader.seek(end)
                 records += reader.read_unfinished_line()
             for record in reversed(records):
-                if missing_lines > 0 and _is_wanted(record, rank):
+                if missing_lines > 0 and _is_wanted(record, ranks):
                     last_records.append(_cut_output(record, missing_lines))
                     missing_lines -= _count_lines(record)
             if missing_lines <= 0:
@@ -108,8 +108,8 @@ def _parse_output(reader: EventsReader, block: bytes) -> list[Record]:
     return list(reader.parser.parse(find_lines(block, OUTPUT)))
 
 
-def _is_wanted(record: Record, rank: int | None) -> bool:
-    return is_output(record, rank) or isinstance(record.event, Restarted)
+def _is_wanted(record: Record, ranks: Collection[int] | None) -> bool:
+    return is_output(record, ranks) or isinstance(record.event, Restarted)
 
 
 def _count_lines(record: Record) -> int:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from remote.cluster.hosts import Host
-from remote.plan.plan import Plan, Script
+from remote.plan.plan import Plan, Policy, Script
 from remote.record.write import Recorder
 from remote.run.findings.start_waits import waiting
 from remote.run.state.phases import Verdict
@@ -49,7 +49,8 @@ def assert_named(
 ) -> None:
     """Run a script until this is said of the ranks for which others wait."""
     host = Host("local", "127.0.0.1", python=sys.executable, workdir=str(folder), slots=slots)
-    plan = Plan("run", (host,), Script(words))
+    # Unchecked: what else takes memory or disk of this machine is to keep no run from starting.
+    plan = Plan("run", (host,), Script(words), Policy(doctor=False))
     session = Session(plan, LocalTransport(), Recorder(folder / "runs", plan), str(folder))
     said: set[str] = set()
     for _ in session.batches():
@@ -58,7 +59,7 @@ def assert_named(
         said |= set(waits.values())
         if waits == expected:
             session.stop("all is named")
-    assert session.state.verdict is Verdict.STOPPED, said
+    assert session.state.verdict is Verdict.STOPPED, (session.state.cause, said)
     assert session.state.stop_reason == "all is named", said
 
 

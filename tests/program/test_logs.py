@@ -89,9 +89,9 @@ def restarted() -> History:
 ENDED = "---- attempt 1 ended: node2, rank 1: killed by SIGKILL at step 2; attempt 2 begins ----"
 
 
-@pytest.mark.parametrize("rank", [None, 1])
+@pytest.mark.parametrize("rank", [(), ("1",)])
 def test_logs_says_where_an_attempt_ends(
-    run: Callable[..., Done], tmp_path: Path, rank: int | None
+    run: Callable[..., Done], tmp_path: Path, rank: tuple[str, ...]
 ) -> None:
     told = restarted().done(0, 1).ended()
     recorded(tmp_path / "runs", told)
@@ -99,13 +99,65 @@ def test_logs_says_where_an_attempt_ends(
     both = ["[rank 0] one", "[rank 1] dies", ENDED, "[rank 0] two", "[rank 1] lives"]
     mine = [line for line in both if not line.startswith("[rank 0]")]
     told_of = [line for line in done.stdout.splitlines() if "done" not in line]
-    assert told_of == (both if rank is None else mine)
+    assert told_of == (mine if rank else both)
+
+
+def many(tmp_path: Path) -> History:
+    """A recorded run of six ranks, each of which has printed its number."""
+    told = History(plan(6)).training(1)
+    for rank in range(6):
+        told.say(rank, OutputText(rank, "stdout", f"line of {rank}"))
+    recorded(tmp_path / "runs", told.done(*range(6)).ended())
+    return told
+
+
+@pytest.mark.parametrize(
+    ("words", "ranks"),
+    [
+        (("2",), [2]),
+        (("0,2",), [0, 2]),
+        (("5", "1"), [1, 5]),
+        (("1-3",), [1, 2, 3]),
+        (("0, 3-4", "3"), [0, 3, 4]),
+    ],
+)
+def test_several_ranks_are_shown_together(
+    run: Callable[..., Done], tmp_path: Path, words: tuple[str, ...], ranks: list[int]
+) -> None:
+    told = many(tmp_path)
+    done = run(logs, run=told.plan.run, rank=words)
+    lines = [line for line in done.stdout.splitlines() if "line of" in line]
+    assert lines == [f"[rank {rank}] line of {rank}" for rank in ranks]
+    assert {line.split("]")[0] for line in done.stdout.splitlines()} == {
+        f"[rank {rank}" for rank in ranks
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("6", "has ranks 0 to 5"),
+        ("4-6", "has ranks 0 to 5"),
+        ("3-1", "write the lower rank first"),
+        ("one", "write ranks, such as"),
+        ("1,,2", "write ranks, such as"),
+        ("-1", "write ranks, such as"),
+        ("1-", "write ranks, such as"),
+        ("9" * 5000, "write ranks, such as"),
+    ],
+)
+def test_a_rank_that_the_run_does_not_have_is_refused(
+    run: Callable[..., Done], tmp_path: Path, word: str, problem: str
+) -> None:
+    done = run(logs, run=many(tmp_path).plan.run, rank=("0", word))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert problem in done.stderr
 
 
 @pytest.mark.parametrize("tail", range(8))
-@pytest.mark.parametrize("rank", [None, 1])
+@pytest.mark.parametrize("rank", [(), ("1",), ("0-1",)])
 def test_the_last_lines_are_those_that_are_printed_last(
-    run: Callable[..., Done], tmp_path: Path, rank: int | None, tail: int
+    run: Callable[..., Done], tmp_path: Path, rank: tuple[str, ...], tail: int
 ) -> None:
     told = restarted().rank(1, OutputText(1, "stdout", "a\nb\nc")).done(0, 1).ended()
     recorded(tmp_path / "runs", told)
@@ -155,7 +207,7 @@ def test_logs_says_where_an_attempt_ends_that_only_hosts_tell(
     library = Library(*(KeptLine([text]) for text in journals))
     over(library)
     Recorder(tmp_path / "runs", library.plan).release()
-    done = run(logs, run="a-run", rank=1)
+    done = run(logs, run="a-run", rank=("1",))
     begins = "; attempt 2 begins ----"
     assert [line for line in done.stdout.splitlines() if line.endswith(begins)] == [
         f"---- attempt 1 ended: node2, rank 1: killed by SIGKILL at step 2{begins}"
@@ -193,5 +245,5 @@ def test_logs_follows_from_elsewhere_from_the_first_line_on(
         "[rank 0] rank 0 is done",
         "[rank 1] rank 1 is done",
     ]
-    again = run(logs, run="a-run", rank=1)
+    again = run(logs, run="a-run", rank=("1",))
     assert (again.returncode, again.stdout) == (0, "[rank 1] rank 1 is done\n")

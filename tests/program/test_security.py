@@ -117,14 +117,15 @@ def test_a_hosts_variables_go_before_those_of_the_defaults(tmp_path: Path) -> No
             "env: OMP_NUM_THREADS follows from a key of its own: set threads instead",
         ),
         ('env_from = ["RANK"]', "env_from: RANK follows from the rank's place: take it out"),
-        ('env = { A = "1" }\nenv_from = ["A"]', "A is in env and in env_from: keep one"),
+        (
+            'env = { A = "1" }\nenv_from = ["A"]',
+            "hosts.toml: line 4: host 1 (n1): A is in env and in env_from: keep one",
+        ),
     ],
 )
 def test_mistakes_in_variables(line: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "hosts.toml").write_text(f'[[host]]\nname = "n1"\n{line}\n')
-    with pytest.raises(
-        HostsError, match=re.escape(f"hosts.toml: host 1 (n1): {said}" if "is in" in said else said)
-    ):
+    with pytest.raises(HostsError, match=re.escape(said)):
         load(tmp_path / "hosts.toml", tmp_path / "none")
 
 

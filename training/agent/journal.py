@@ -182,7 +182,7 @@ class Journal:
         except FileNotFoundError:  # the whole folder is gone
             if self._descriptor < 0:
                 raise
-            return False  # followers that have the old segment open still read it
+            return False  # followers that have the old file open read on
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = descriptor

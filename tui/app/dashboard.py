@@ -123,6 +123,8 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         self._ticks = 0
         self._screen_changed_at = 0.0
         self._written = TerminalCells()
+        self._has_lost_frame = False
+        """Whether something was to be drawn while a batch of updates was open."""
         self.refusals = Refusals()
         """What keys were refused."""
         self._interrupted_at = -math.inf
@@ -152,6 +154,9 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
 
     def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
         """Draw an update, of which only changed cells are written."""
+        if renderable is not None and self._batch_count:
+            # Textual drops it here, and yet takes what it shows as drawn.
+            self._has_lost_frame = True
         if isinstance(renderable, ChopsUpdate):
             renderable = ChangedCells(renderable, self._written)
         elif renderable is not None:
@@ -159,6 +164,18 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
             # shows.
             self._written.forget()
         super()._display(screen, renderable)
+
+    def _end_batch(self) -> None:
+        """End a batch of updates, and draw what was held up or dropped while it was open."""
+        super()._end_batch()
+        if self._batch_count or not self._screen_stack:
+            return
+        if self._has_lost_frame:
+            self._has_lost_frame = False
+            self.screen.refresh()
+        # Textual wakes the app only. A screen that had nothing to do meanwhile would sleep on
+        # until its next message, which may never come.
+        self.screen.check_idle()
 
     def _on_tick(self) -> None:
         self._ticks += 1

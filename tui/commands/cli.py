@@ -26,6 +26,7 @@ COMMANDS = (
     "runs",
     "prune",
     "setup",
+    "config",
     "attach",
     "wait",
     "open",
@@ -70,6 +71,10 @@ def call(words: Sequence[str]) -> None:
         make_whole_app()(list(words))
     elif "--version" in before_dashes:
         print_version()
+    elif "--info" in before_dashes:
+        from tui.commands.info import print_info
+
+        print_info()
     else:
         _call_root(words)
 
@@ -178,10 +183,14 @@ load_root = cache(make_root_app)
 
 def make_whole_app() -> CommandApp:
     """Make the command line with all commands, for its help and for completion."""
+    from tui.commands.info import print_info
     from tui.flags.common import OPTIONS
 
     app = make_root_app()
     app.command(print_version, name="--version", help="print the version", group=OPTIONS)
+    app.command(
+        print_info, name="--info", help="print what a report of a bug needs to say", group=OPTIONS
+    )
     app.register_install_completion_command(
         help="complete words of this command in the shell, from the next one on", group=OPTIONS
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -31,16 +32,21 @@ from tui.kit.narrate import echo, narrate
 from tui.parse import script_report as parsing
 from tui.run.narration import prefix_lines
 
+RANK_RANGE = re.compile(r"(?P<first>\d{1,6})(-(?P<last>\d{1,6}))?", re.ASCII)
+"""A rank, or a range of ranks that includes both ends."""
+
 
 def logs(
     run: RunName,
     /,
     *,
     rank: Annotated[
-        int | None,
-        WHOLE_NUMBER,
-        Parameter(metavar="R", validator=Number(gte=0), help="show only this rank (default: all)"),
-    ] = None,
+        tuple[str, ...],
+        Parameter(
+            metavar="RANKS",
+            help="show only these ranks, such as 2, 0,2 or 4-7 (repeatable; default: all)",
+        ),
+    ] = (),
     tail: Annotated[
         int | None,
         WHOLE_NUMBER,
@@ -71,6 +77,7 @@ def logs(
     Examples:
       rankboard logs last
       rankboard logs last --rank 2 --follow
+      rankboard logs last --rank 0,4-7
       rankboard logs last --tail 20
       rankboard logs last --parse
     """
@@ -78,13 +85,12 @@ def logs(
         plan = kept_plan.plan
         if parse:
             _check_parse(plan, follow, tail)
-        if rank is not None and rank >= plan.world_size:
-            raise UsageError(f"--rank {rank}: {plan.run} has ranks 0 to {plan.world_size - 1}")
+        ranks = _select_ranks(rank, plan) if rank else None
         if parse:
             folder = launcher.runs_dir / plan.run
-            parsing.show(read_records(launcher, plan, follow=False), plan, folder, rank)
+            parsing.show(read_records(launcher, plan, follow=False), plan, folder, ranks)
             return
-        output = _Output(RunState(plan), rank, tail)
+        output = _Output(RunState(plan), ranks, tail)
         if tail is not None and (launcher.runs_dir / plan.run / EVENTS).exists():
             problems = _print_tail(launcher, kept_plan, output, tail, follow)
         else:
@@ -105,6 +111,23 @@ def _check_parse(plan: Plan, follow: bool, tail: int | None) -> None:
         raise UsageError("--parse reads what is recorded: leave --follow out")
     if tail is not None:
         raise UsageError("--parse reads the whole record: leave --tail out")
+
+
+def _select_ranks(words: Sequence[str], plan: Plan) -> frozenset[int]:
+    """Return the ranks that the words of --rank name. Raises: UsageError."""
+    ranks = set[int]()
+    for part in ",".join(words).split(","):
+        match = RANK_RANGE.fullmatch(part.strip())
+        if match is None:
+            raise UsageError(f"--rank {part}: write ranks, such as 2, 0,2 or 4-7")
+        first_rank = int(match["first"])
+        last_rank = int(match["last"] or first_rank)
+        if last_rank >= plan.world_size:
+            raise UsageError(f"--rank {part}: {plan.run} has ranks 0 to {plan.world_size - 1}")
+        if last_rank < first_rank:
+            raise UsageError(f"--rank {part}: write the lower rank first")
+        ranks.update(range(first_rank, last_rank + 1))
+    return frozenset(ranks)
 
 
 def _print_all(launcher: Launcher, kept_plan: KeptPlan, output: _Output, follow: bool) -> list[str]:
@@ -142,7 +165,7 @@ def _print_tail(
     plan = kept_plan.plan
     folder = launcher.runs_dir / plan.run
     is_live = lock.launcher(folder) is not None
-    last_output = read_last_output(folder, len(plan.hosts), tail, output.rank)
+    last_output = read_last_output(folder, len(plan.hosts), tail, output.ranks)
     output.begin_with(last_output.records)
     if is_live and not follow:
         return []
@@ -205,12 +228,17 @@ def _follow_on_hosts(launcher: Launcher, kept_plan: KeptPlan, output: _Output) -
 
 
 class _Output:
-    """Prints the output of all ranks or of one, with a line wherever an attempt ends."""
+    """Prints the output of all ranks or of some, with a line wherever an attempt ends."""
 
-    def __init__(self, state: RunState, rank: int | None, tail: int | None = None) -> None:
-        """`tail`: hold what is printed until `release`, and then print only so many lines."""
+    def __init__(
+        self, state: RunState, ranks: Collection[int] | None, tail: int | None = None
+    ) -> None:
+        """`ranks`: those of which it prints; None: all.
+
+        `tail`: hold what is printed until `release`, and then print only so many lines.
+        """
         self.state = state
-        self.rank = rank
+        self.ranks = ranks
         self._attempt = 0
         self._held: deque[tuple[str, bool]] | None = None
         if tail is not None:
@@ -243,7 +271,7 @@ class _Output:
                 self._print_boundary(record.attempt, reason)
             case Launched():  # where nothing is recorded of the launcher that restarted the run
                 self._print_boundary(record.attempt, cause.text() if cause else "")
-            case OutputText() as text if is_output(record, self.rank):
+            case OutputText() as text if is_output(record, self.ranks):
                 output_lines = prefix_lines(text, self.state.host_name(record.host))
                 self._print_lines(output_lines, is_error=text.stream == "stderr")
 

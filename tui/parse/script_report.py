@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from remote.format import count, number
@@ -20,8 +20,10 @@ from training.wire.rank_events import ScriptMetrics, StepFinished
 from tui.kit.narrate import echo, narrate
 
 
-def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) -> None:
-    """Print the steps and values of a rank, or (None) of all, as they are read anew from the
+def show(
+    records: Iterable[Record], plan: Plan, folder: Path, ranks: Collection[int] | None
+) -> None:
+    """Print the steps and values of some ranks, or (None) of all, as they are read anew from the
     records in `folder`; then how they are read, and how many lines with numbers are not."""
     state = RunState(plan)
     for record in records:
@@ -29,7 +31,7 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
         for part in split_steps(record):
             event_rank = getattr(part.event, "rank", None)
             text = _event_text(part.event)
-            if text and rank in (None, event_rank):
+            if text and (ranks is None or event_rank in ranks):
                 echo(text)
     # Remarks go to stderr, so that stdout has nothing but what is read.
     narrate(*script_visibility.unused_rules(state))
@@ -37,7 +39,8 @@ def show(records: Iterable[Record], plan: Plan, folder: Path, rank: int | None) 
     narrate(*(ways or ["nothing is read: no line has a known format"]))
     for script_rank in state.script_ranks:
         parsed = script_rank.parsed
-        if rank in (None, script_rank.rank) and parsed is not None and parsed.unread:
+        is_asked_for = ranks is None or script_rank.rank in ranks
+        if is_asked_for and parsed is not None and parsed.unread:
             _narrate_unread(script_rank.rank, parsed.unread, folder)
 
 

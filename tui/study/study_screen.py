@@ -61,7 +61,7 @@ from tui.study.verdict_text import (
     name_trial,
 )
 
-SPACIOUS = 50
+SPACIOUS = 44
 """Lines from which on all curves may be high."""
 LEGEND_GAP = "   "
 """Stands between two explanations in one line."""

@@ -76,7 +76,7 @@ def test_steps_and_values_are_printed_as_they_are_read(
         history.rank(rank, said(rank, "loss of 17 things at 0.5", "stdout"), Exited(rank, 0))
     take = expander(history.plan)
     records = [one for record in history.records for one in take(record)]
-    parsing.show(records, history.plan, tmp_path / "a-run", 1)
+    parsing.show(records, history.plan, tmp_path / "a-run", {1})
     out, err = capsys.readouterr()
     assert out.splitlines() == ["rank 1 step 7: loss 1.50", "rank 1 step 7: val_loss 2.50"]
     assert "read as: " in err

@@ -152,9 +152,9 @@ class Walk:
             tried.add(name)
             if isinstance(self.app.focused, Input) and len(key) == 1:
                 continue
-            if name == "mark":  # a comparison takes two runs
-                await self.press("home")
-                await self.press(key)
+            if name == "compare":  # which takes two runs
+                for mark_key in ("home", "space", "space"):
+                    await self.press(mark_key)
             await self.press(key)
             if name in SLOW:
                 await self.until(lambda: layers_of(self.app) != before, 2.0)

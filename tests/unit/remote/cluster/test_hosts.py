@@ -58,7 +58,8 @@ def test_a_host_may_name_its_transport(tmp_path: Path) -> None:
     found = [(host.transport, host.user) for host in cluster.hosts]
     assert found == [("local", ""), ("ssh", "ada")]
     assert mistakes(tmp_path, '[[host]]\nname = "a"\ntransport = "../ssh"\n') == [
-        'hosts.toml: host 1 (a): transport = "../ssh" is wrong: write the name of a transport in '
+        'hosts.toml: line 3: host 1 (a): transport = "../ssh" is wrong: write the name of a '
+        "transport in "
         f"quotes, one of {', '.join(TRANSPORTS)}"
     ]
     with pytest.raises(HostsError, match="transport = 'deploy': write the name of a "):
@@ -83,7 +84,8 @@ def test_what_is_in_sync_is_taken_from_the_folder_of_the_file(tmp_path: Path) ->
     assert cluster.sync == (str(tmp_path / "src"), str(tmp_path.parent / "x"), "/y")
     (told,) = mistakes(tmp_path, '[cluster]\nsync = "src"\n[[host]]\nname = "a"\n')
     assert told.startswith(
-        'hosts.toml: [cluster]: sync = "src" is wrong: write folders of this machine in quotes'
+        'hosts.toml: line 2: [cluster]: sync = "src" is wrong: write folders of this machine in '
+        "quotes"
     )
 
 
@@ -112,24 +114,30 @@ def test_all_mistakes_at_once_each_with_its_place(tmp_path: Path) -> None:
         proxy_command = "nc %h %p"
     """
     assert mistakes(tmp_path, text) == [
-        "hosts.toml: [cluster]: unknown key 'nam': did you mean 'name'?",
-        "hosts.toml: [defaults]: user = 3 is wrong: write a login name in quotes, such as user = "
+        "hosts.toml: line 3: [cluster]: unknown key 'nam': did you mean 'name'?",
+        "hosts.toml: line 5: [defaults]: user = 3 is wrong: write a login name in quotes, such "
+        "as user = "
         '"ada"',
-        "hosts.toml: [defaults]: name belongs to one host: write it in its [[host]]",
-        "hosts.toml: host 1: unknown key 'adress': did you mean 'address'?",
-        'hosts.toml: host 1: port = "22" is wrong: write a whole number from 1 to 65535, such as '
+        "hosts.toml: line 6: [defaults]: name belongs to one host: write it in its [[host]]",
+        "hosts.toml: line 8: host 1: unknown key 'adress': did you mean 'address'?",
+        'hosts.toml: line 9: host 1: port = "22" is wrong: write a whole number from 1 to '
+        "65535, such as "
         "port = 22",
-        "hosts.toml: host 2 (node2): slots = true is wrong: write a whole number from 1 "
+        "hosts.toml: line 12: host 2 (node2): slots = true is wrong: write a whole number from 1 "
         "to 4096, such as slots = 1",
-        "hosts.toml: host 2 (node2): timeout = 0 is wrong: write a finite number of seconds above "
+        "hosts.toml: line 13: host 2 (node2): timeout = 0 is wrong: write a finite number of "
+        "seconds above "
         "0, such as timeout = 10",
-        'hosts.toml: host 3 (node2): jump = "a b" is wrong: write [user@]host[:port] in quotes, '
-        'such as jump = "ada@gateway:22"',
-        "hosts.toml: host 3 (node2): host 2 has this name already: give each host a name of its "
+        "hosts.toml: line 15: host 3 (node2): host 2 has this name already: give each host a "
+        "name of its "
         "own",
-        "hosts.toml: host 4: it has no address: write a name or an IP address in quotes, such as "
+        'hosts.toml: line 16: host 3 (node2): jump = "a b" is wrong: write [user@]host[:port] '
+        "in quotes, "
+        'such as jump = "ada@gateway:22"',
+        "hosts.toml: line 17: host 4: it has no address: write a name or an IP address in "
+        "quotes, such as "
         'address = "10.10.1.1"',
-        "hosts.toml: host 5 (node5): jump and proxy_command exclude each other: keep one",
+        "hosts.toml: line 21: host 5 (node5): jump and proxy_command exclude each other: keep one",
     ]
 
 
@@ -138,18 +146,24 @@ def test_all_mistakes_at_once_each_with_its_place(tmp_path: Path) -> None:
     [
         ("", "no host yet: write [[host]]"),
         ("[defaults]\nport = 22", "no host yet: write [[host]]"),
-        ("[[host]]\nname = 'a'\nranks = 2", "host 1 (a): unknown key 'ranks': write 'slots'"),
-        ("[[host]]\nhostname = 'a'", "host 1: unknown key 'hostname': write 'address'"),
+        (
+            "[[host]]\nname = 'a'\nranks = 2",
+            "line 3: host 1 (a): unknown key 'ranks': write 'slots'",
+        ),
+        ("[[host]]\nhostname = 'a'", "line 2: host 1: unknown key 'hostname': write 'address'"),
         (
             "[cluster]\nknown_hosts = 'k'\n[[host]]\naddress = 'a'",
-            "[cluster]: known_hosts belongs into [defaults], or [[host]] for one host",
+            "line 2: [cluster]: known_hosts belongs into [defaults], or [[host]] for one host",
         ),
         (
             "[cluster]\naddress = 'k'\n[[host]]\naddress = 'a'",
-            "[cluster]: address belongs into the [[host]] table of its host",
+            "line 2: [cluster]: address belongs into the [[host]] table of its host",
         ),
-        ("[[host]]\naddress = 'a'\nsync = ['a']", "host 1 (a): sync belongs into [cluster]"),
-        ("[[hosts]]\nname = 'a'", "unknown table 'hosts': did you mean 'host'?"),
+        (
+            "[[host]]\naddress = 'a'\nsync = ['a']",
+            "line 3: host 1 (a): sync belongs into [cluster]",
+        ),
+        ("[[hosts]]\nname = 'a'", "line 1: unknown table 'hosts': did you mean 'host'?"),
         ("[host]\nname = 'a'", "line 1: write [[host]] with two brackets"),
         (
             "[cluster]\n\n[host]\nname = 'a'\n[host]\nname = 'b'\n",
@@ -162,11 +176,11 @@ def test_all_mistakes_at_once_each_with_its_place(tmp_path: Path) -> None:
             "[[host]]\naddress = node1.a.org  # mine\n",
             'line 2: put the text in quotes: address = "node1.a.org"',
         ),
-        ("host = [1]", "host 1: this is not a table"),
-        ("a = 1\nb = \n", "line 2, column 5: Invalid value: this is not TOML"),
+        ("host = [1]", "line 1: host 1: this is not a table"),
+        ("a = 1\nb = \n", "line 2: Invalid value, column 5: this is not TOML"),
         (
             "[[host]]\nzzz = 1\nname='a'",
-            "host 1 (a): unknown key 'zzz'; the keys are name, address, user",
+            "line 2: host 1 (a): unknown key 'zzz'; the keys are name, address, user",
         ),
     ],
 )

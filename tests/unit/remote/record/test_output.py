@@ -48,15 +48,15 @@ def lines_of(records: Iterable[Record]) -> list[tuple[int, str, str]]:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("block", [100, 700, 1 << 20])
-@pytest.mark.parametrize("rank", [None, 1])
+@pytest.mark.parametrize("ranks", [None, {1}, {0, 1}])
 def test_they_are_those_of_the_whole_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, block: int, rank: int | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, block: int, ranks: set[int] | None
 ) -> None:
     monkeypatch.setattr(output, "BLOCK", block)
     folder = recorded(tmp_path, draw(seed))
-    whole = lines_of(one for one in read_records(folder) if is_output(one, rank))
+    whole = lines_of(one for one in read_records(folder) if is_output(one, ranks))
     for count in (0, 1, 2, 7, 30, len(whole), len(whole) + 1):
-        found = read_last_output(folder, 2, count, rank)
+        found = read_last_output(folder, 2, count, ranks)
         assert lines_of(found.records) == whole[max(0, len(whole) - count) :]
         assert found.end == (folder / "events.jsonl").stat().st_size
 

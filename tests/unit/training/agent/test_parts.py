@@ -154,7 +154,7 @@ def test_a_journal_whose_old_segments_are_deleted_keeps_to_its_limit(tmp_path: P
     assert read(JournalReader(str(tmp_path), 0, 0))[-1].event == report(100, 100)
 
 
-def test_a_follower_reads_on_though_the_folder_of_the_journal_is_gone(tmp_path: Path) -> None:
+def test_an_agent_does_not_fail_as_the_folder_of_its_journal_is_gone(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     journal = Journal(str(folder), 0, segment=1000)

@@ -16,7 +16,7 @@ from training import options, registry
 from training.job import Job, JobError, field_groups, flag
 from tui.commands.cli import COMMANDS, make_whole_app
 
-WITH_HELP = (*COMMANDS, "lab up", "lab rate")
+WITH_HELP = (*COMMANDS, "lab up", "lab rate", "config show", "config validate", "config schema")
 
 
 def call(*words: str, width: int = 80) -> Done:

@@ -92,7 +92,7 @@ def test_what_follows_from_a_wrong_flag_is_no_mistake(
     [
         ("logs", "RUN is missing: see rankboard logs --help"),
         ("logs a b", "b: one argument too many: see rankboard logs --help"),
-        ("logs last --rank x", "--rank x: write a whole number, 0 or more"),
+        ("logs last --tail x", "--tail x: write a whole number, 0 or more"),
         ("export last", "--to is missing: write tensorboard, csv, parquet or json"),
         (
             "serve last --port",

@@ -113,7 +113,10 @@ def test_rules_stand_in_files(folder: Path, file: str) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ("[[format]]\nname = 'a'", "rankboard.toml: format 1: it has no line: write a regular"),
+        (
+            "[[format]]\nname = 'a'",
+            "rankboard.toml: line 1: format 1: it has no line: write a regular",
+        ),
         ("[[format]]\nline = 'round {step}'", 'format 1: line = "round {step}": it names no value'),
         (
             "[[format]]\nline = '({loss}'",
