@@ -19,7 +19,6 @@ import rankboard
 from tests.kit.launches import ROOT, left_behind
 from tests.kit.sshd import Sshd
 from tests.kit.wait import GUARD, wait
-from tests.program.test_wheel import SCRIPT, write_neighbours
 
 ENDLESS = ["sh", "-c", "echo idle; exec sleep 600"]
 """A program that computes nothing, for ranks that last."""
@@ -183,26 +182,6 @@ def test_a_run_of_a_program_that_is_killed_is_stopped() -> None:
         name = program.stdout.readline().strip()
         program.kill()
     wait(lambda: rankboard.load(name).state == "stopped", "the end of its run")
-
-
-def test_packages_of_the_user_are_theirs_before_and_after(tmp_path: Path) -> None:
-    project = write_neighbours(tmp_path / "project")
-    (project / "train.py").write_text(SCRIPT)
-    code = (
-        "import training\n"
-        "import rankboard\n"
-        "run = rankboard.launch(local=2, script='train.py')\n"
-        "outcome = run.wait().check()\n"
-        "assert run.steps().num_rows == 10\n"
-        "import remote, tui\n"
-        "from training import model\n"
-        "for package in (training, remote, tui):\n"
-        "    assert package.OWNER == 'the user', package.__file__\n"
-    )
-    os.chdir(project)
-    program = start_python(code)
-    _, errors = program.communicate(timeout=GUARD)
-    assert program.returncode == 0, errors
 
 
 def test_every_example_of_the_page_works(sshd: Sshd, tmp_path: Path) -> None:
