@@ -33,9 +33,12 @@ REFUSED_KEYWORDS = {
     "detach": "launch with on_disconnect='keep', then leave the run with close()",
     "dry_run": "use rankboard --dry-run --json",
     "form": "nothing is drawn here",
+    "help": "use rankboard --help all",
+    "info": "use rankboard --info",
     "json": "a run always tells its events as JSON",
     "run": "a run is always launched without the dashboard",
     "verbose": "see Run.events()",
+    "version": "use rankboard --version",
 }
 """Flags of `rankboard` that mean nothing here, and what to do instead."""
 

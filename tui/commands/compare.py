@@ -12,6 +12,7 @@ from cyclopts import Parameter
 
 from tui.flags.common import RUNS, Ascii, RunsDir
 from tui.flags.recorded import folder_of
+from tui.flags.run_completion import complete_runs
 from tui.kit.exit import UsageError, refusing
 from tui.kit.narrate import echo, narrate
 
@@ -35,6 +36,7 @@ def compare(
             name="RUN",
             help="the names of the runs, their beginnings, or last for the newest run; all are "
             "compared with the first",
+            completer=complete_runs,
         ),
     ],
     /,

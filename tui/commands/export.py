@@ -16,6 +16,7 @@ from remote.record.layout import PLAN
 from training.wire.jsonl import dumps
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
+from tui.flags.run_completion import complete_runs
 from tui.kit.exit import UsageError, refusing, to_install
 from tui.kit.narrate import echo, narrate
 from tui.kit.output_folder import OutputFolder
@@ -43,6 +44,7 @@ def export(
         Parameter(
             name="RUN",
             help="the names of runs, their beginnings, or last for the newest run",
+            completer=complete_runs,
         ),
     ],
     /,

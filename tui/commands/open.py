@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from remote.record.find import find
 from tui.app import show_run as front
 from tui.flags.common import RUNS, Ascii, HostsFile, RunsDir
+from tui.flags.run_completion import complete_runs_and_files
 from tui.kit.exit import UsageError, refusing
 
 SUFFIXES = (".err", ".log", ".out", ".txt")
@@ -26,6 +27,7 @@ def open(
             name="RUN|FILE...",
             help="the run: its name, its beginning, or last for the newest run; or log files, one "
             "per rank",
+            completer=complete_runs_and_files,
         ),
     ],
     /,

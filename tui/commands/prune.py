@@ -17,6 +17,7 @@ from remote.host_commands.inventory import RunInventory
 from remote.host_commands.pruning import ELSEWHERE, KeptRun, Removable
 from remote.record.find import meant
 from tui.flags.common import RUNS, WHOLE_NUMBER, HostsFile, RunsDir, Yes
+from tui.flags.run_completion import complete_runs
 from tui.flags.selection import reach_hosts, report_unreachable
 from tui.kit.exit import UsageError, refusing
 from tui.kit.narrate import narrate
@@ -32,7 +33,11 @@ UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 def prune(
     names: Annotated[
         tuple[str, ...],
-        Parameter(name="RUN", help="only these runs, even if their hosts cannot be reached"),
+        Parameter(
+            name="RUN",
+            help="only these runs, even if their hosts cannot be reached",
+            completer=complete_runs,
+        ),
     ] = (),
     /,
     *,

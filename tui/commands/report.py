@@ -16,6 +16,7 @@ from remote.study.folder import SUFFIX, StudyFolder
 from remote.study.study import Study, StudyError
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
+from tui.flags.run_completion import complete_runs_and_studies
 from tui.kit.exit import UsageError, refusing, to_install
 from tui.kit.narrate import echo, narrate
 from tui.kit.output_folder import OutputFolder
@@ -36,6 +37,7 @@ def report(
             name="RUN|STUDY",
             help="studies by their names, and runs by their names, their beginnings, or last for "
             "the newest run; several runs are compared with the first",
+            completer=complete_runs_and_studies,
         ),
     ],
     /,

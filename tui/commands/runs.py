@@ -17,6 +17,7 @@ from remote.record.files import is_folder
 from remote.record.find import find
 from remote.record.layout import PLAN
 from tui.flags.common import RUNS, RunsDir
+from tui.flags.run_completion import complete_named_run, complete_runs
 from tui.home.listing import show, to_object
 from tui.kit.exit import UsageError, refusing
 from tui.kit.interpreter import keep_loaded_modules
@@ -44,19 +45,32 @@ def runs(
     ] = False,
     json: Annotated[bool, Parameter(help="print one JSON object per run, of all that fit")] = False,
     star: Annotated[
-        tuple[str, ...], Parameter(metavar="RUN", help="star this run (repeatable)")
+        tuple[str, ...],
+        Parameter(metavar="RUN", help="star this run (repeatable)", completer=complete_runs),
     ] = (),
     unstar: Annotated[
         tuple[str, ...],
-        Parameter(metavar="RUN", help="remove the star of this run (repeatable)"),
+        Parameter(
+            metavar="RUN",
+            help="remove the star of this run (repeatable)",
+            completer=complete_runs,
+        ),
     ] = (),
     note: Annotated[
         tuple[str, str] | None,
-        Parameter(metavar="RUN TEXT", help="write this note on a run; '' removes it"),
+        Parameter(
+            metavar="RUN TEXT",
+            help="write this note on a run; '' removes it",
+            completer=complete_named_run,
+        ),
     ] = None,
     name: Annotated[
         tuple[str, str] | None,
-        Parameter(metavar="RUN TEXT", help="give a run this name; '' removes it"),
+        Parameter(
+            metavar="RUN TEXT",
+            help="give a run this name; '' removes it",
+            completer=complete_named_run,
+        ),
     ] = None,
     runs_dir: RunsDir = RUNS,
 ) -> None:

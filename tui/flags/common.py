@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter, Token
 
 from remote.cluster.hosts import HOSTS_FILE
+from tui.flags.run_completion import complete_runs
 from tui.kit.exit import UsageError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ RunName = Annotated[
         name="RUN",
         help="the run: its name, the name that you gave it, the beginning of its name, its folder, "
         "or last for the newest run",
+        completer=complete_runs,
     ),
 ]
 Verbose = Annotated[

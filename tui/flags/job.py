@@ -9,6 +9,7 @@ from cyclopts import Group, Parameter
 
 from training.job import SEVERAL, TYPES, choices_of, field_groups, flag, help_text, negative_flag
 from tui.flags.common import FIRST_JOB_GROUP, WHOLE_NUMBER
+from tui.flags.run_completion import complete_runs
 
 METAVARS: dict[type[Any], str] = {int: "N", float: "X", str: "TEXT", tuple: "TEXT", bool: ""}
 
@@ -52,6 +53,7 @@ def _declare_flag(setting: Field[Any], group: Group) -> Parameter:
         help=flag_help,
         metavar=_metavar(setting),
         group=group,
+        completer=complete_runs if setting.metadata["metavar"] == "RUN" else None,
     )
 
 
