@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from tui.kit import palette
-from tui.kit.exit import UsageError, refusing
+from tui.kit.exit import UsageError, refusing, write_mistakes_as_json
 from tui.kit.narrate import echo
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def call(words: Sequence[str]) -> None:
     if "--ascii" in before_dashes:
         palette.use_ascii()
     command_name = words[0] if words else ""
+    # A program that reads JSON reads mistakes as such as well, also those of the parser.
+    write_mistakes_as_json("--json" in before_dashes or command_name == "events")
     if command_name in COMMANDS:
         _call_command(load(command_name), words[1:], f"rankboard {command_name}")
     elif command_name == COMPLETE:
@@ -110,7 +112,7 @@ def _call_command(app: CommandApp, words: Sequence[str], command: str) -> None:
     """Call a command, or a command of a group such as `rankboard lab`."""
     from tui.flags.command_help import print_help
     from tui.flags.mistakes import Mistakes
-    from tui.flags.parsing import CommandApp, Flags, MissingParameter, parse
+    from tui.flags.parsing import CommandApp, Flags, parse
     from tui.flags.unknown_command import refuse_command
 
     before_dashes = list(takewhile("--".__ne__, words))
@@ -127,7 +129,7 @@ def _call_command(app: CommandApp, words: Sequence[str], command: str) -> None:
         return
     if subcommands and not words:
         print_help(app)
-    with refusing(MissingParameter):
+    with refusing():
         if subcommands and not words:
             # After its help, as nothing was done: the exit code has to say so.
             raise UsageError(f"see {command} --help")
