@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo lint test simulate fuzz check bench dist format lock
+.PHONY: demo lint test simulate fuzz check bench dist format lock man
 
 unexport PYTHONDONTWRITEBYTECODE  # else every rank and agent of the tests compiles all code anew
 
@@ -49,6 +49,7 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	MYPYPATH=bench $(BIN)/mypy bench/*.py bench/parts/*.py
 	MYPYPATH=docs/pictures $(BIN)/mypy docs/pictures/*.py
+	$(BIN)/mypy docs/man_page.py
 	$(BIN)/lint-imports
 
 check: lint test
@@ -67,6 +68,11 @@ dist: .venv/installed-dev
 	$(BIN)/python -m build --no-isolation --outdir dist
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/check-wheel-contents dist/*.whl
+
+# Write the manual page, from the same source as --help: man build/rankboard.1
+man: .venv/installed
+	@mkdir -p build
+	$(BIN)/python docs/man_page.py > build/rankboard.1
 
 # Write the installed versions into constraints.txt.
 lock: .venv/installed-dev

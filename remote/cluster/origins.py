@@ -56,6 +56,8 @@ class _Source:
     file: str
     tables: dict[str, Any]
     lines: dict[KeyPath, int]
+    is_hostfile: bool = False
+    """It has lines of hosts instead of tables."""
 
     @classmethod
     def read(cls, path: Path) -> _Source:
@@ -66,12 +68,14 @@ class _Source:
         host_lines: dict[KeyPath, int] = {
             ("host", index): line for index, line in enumerate(hostfile.find_host_lines(text))
         }
-        return cls(str(path), {"host": hostfile.read(path, text)}, host_lines)
+        tables = {"host": hostfile.read(path, text)}
+        return cls(str(path), tables, host_lines, is_hostfile=True)
 
     def locate(self, table: TablePlace, *keys: str) -> Origin:
         """Return the origin of a value in a table of this file."""
         line_number = find_line(self.lines, *table.path, *keys)
-        return Origin(self.file, line_number, f"{table.words} {'.'.join(keys)}")
+        key = ".".join(keys)
+        return Origin(self.file, line_number, key if self.is_hostfile else f"{table.words} {key}")
 
 
 def find_settings(cluster: Cluster, ssh_config: Path = SSH_CONFIG) -> Iterator[Setting]:

@@ -162,7 +162,11 @@ def _is_faster_without(checked: CheckedHost) -> bool:
 def check_load(checked: CheckedHost) -> HostFinding | str:
     """Warn if another run of this user, or other processes, keep the host busy."""
     hello = checked.hello
-    exclude_advice = "" if checked.plan.is_local else ", or leave the host out with --exclude"
+    # Where all hosts are one machine, another one is no better.
+    is_everywhere = len(checked.same_machine) == len(checked.reached)
+    exclude_advice = ""
+    if not checked.plan.is_local and not is_everywhere:
+        exclude_advice = ", or leave the host out with --exclude"
     # Named first: a person can end it, and it is the likely reason for the load as well.
     if hello.runs:
         run_name, rank_count = hello.runs[0]
@@ -187,7 +191,8 @@ def check_load(checked: CheckedHost) -> HostFinding | str:
     return HostFinding(
         WARNING,
         f"about {processes} on {count(first_hello.cores, 'core')} slow every rank down",
-        f"see top there and wait for their end{exclude_advice}",
+        f"run top{'' if checked.plan.is_local else ' there'} to see them, and wait for their end"
+        f"{exclude_advice}",
         value=f"{first_hello.load:.1f}",
     )
 

@@ -34,4 +34,6 @@ def whose(host_names: Sequence[str], checked: CheckFinished, most_names: int = s
     named_hosts = [
         host_names[host_index] for host_index in host_indices if 0 <= host_index < len(host_names)
     ]
+    if len(named_hosts) == len(host_names) > most_names:
+        return f"all {len(host_names)} hosts: "
     return f"{listed(named_hosts, most_names)}: " if named_hosts else ""

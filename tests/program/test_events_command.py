@@ -55,6 +55,50 @@ def test_an_ended_run_tells_what_it_told_live(
     assert {key: value for key, value in last.items() if key in recorded} == recorded
 
 
+def test_only_the_kinds_that_are_asked_for_are_told(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
+    over(NOWHERE)
+    history = good()
+    recorder = Recorder(tmp_path / "runs", history.plan)
+    for record in history.records:
+        recorder.write(record)
+    recorder.close(history.state())
+    everything = objects(run(watching(Watched(), events), run="last").stdout)
+    for kinds in (("step",), ("run", "summary"), ("summary", "evaluated", "text"), ("alert",)):
+        told = objects(run(watching(Watched(), events), run="last", event=kinds).stdout)
+        assert told == [item for item in everything if item["event"] in kinds]
+    assert {"step", "run", "summary"} <= {item["event"] for item in everything}
+
+
+def test_a_live_run_is_told_so_far_without_following_it(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
+    over(NOWHERE)
+    with recording(tmp_path, OBEYING):
+        done = run(watching(Watched(), events), run="a-run", follow=False)
+    assert (done.returncode, objects(done.stdout)[-1]["verdict"]) == (0, None)
+
+
+def test_nobody_attaches_to_a_run_that_was_left_without_following_it(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
+    over(NOWHERE)
+    history = good()
+    recorder = Recorder(tmp_path / "runs", history.plan)
+    for record in history.records[:-1]:
+        recorder.write(record)
+    recorder.flush()
+    live = objects(run(watching(Watched(), events), run="last", follow=False).stdout)
+    recorder.release()
+    watched = Watched()
+    done = run(watching(watched, events), run="last", follow=False)
+    assert (done.returncode, watched.sessions) == (0, [])
+    first, *_, last = objects(done.stdout)
+    assert (live[0]["live"], first["live"]) == (True, False)
+    assert (last["event"], last["verdict"]) == ("summary", None)
+
+
 def test_a_live_run_is_followed_to_its_end(
     run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,16 @@ def test_a_launcher_that_is_told_to_stop_is_waited_for(
         f"rankboard: stopped after 1 s: {name} came",
     ]
     assert not watched.sessions
+
+
+def test_a_program_gets_the_summary_of_the_run_that_it_stopped(
+    run: Callable[..., Done], tmp_path: Path
+) -> None:
+    with recording(tmp_path, OBEYING):
+        done = run(watching(Watched(), stop), run="a-run", json=True)
+    assert done.returncode == 0
+    summary = json.loads(done.stdout)
+    assert (summary["event"], summary["run"], summary["verdict"]) == ("summary", "a-run", "stopped")
 
 
 LOSING = """

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -92,3 +94,33 @@ def test_a_detached_run_is_followed_until_its_end(
     done = run(wait, run="a-run")
     assert done.returncode == 0
     assert done.stdout.startswith("a-run: finished in ")
+
+
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [(signal.SIGINT, ""), (signal.SIGUSR1, "a-run: stopped after ")],
+    ids=["left", "stopped"],
+)
+def test_a_run_that_is_followed_is_left_or_stopped(
+    number: signal.Signals,
+    line: str,
+    run: Callable[..., Done],
+    over: Callable[[Transport], None],
+    tmp_path: Path,
+) -> None:
+    over(left(tmp_path / "runs"))
+    before = signal.getsignal(number)
+
+    def send_once_followed() -> None:
+        while signal.getsignal(number) is before:
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    thread = threading.Thread(target=send_once_followed)
+    thread.start()
+    done = run(wait, run="a-run")
+    thread.join()
+    assert done.returncode == 130
+    assert done.stdout.startswith(line)
+    assert bool(done.stdout) == bool(line)
+    assert ("has not ended" in done.stderr) == (not line)

@@ -39,6 +39,25 @@ dist.destroy_process_group()
 """
 
 
+PROGRAM = """
+import training
+import rankboard
+
+run = rankboard.launch(local=2, script="train.py")
+run.wait().check()
+assert run.steps().num_rows == 10
+assert rankboard.load(run.name).outcome == run.outcome
+
+import remote
+import tui
+from training import model
+
+for package in (training, remote, tui):
+    assert package.OWNER == "the user", package.__file__
+"""
+"""A program of a user that imports its own packages before and after it uses rankboard."""
+
+
 def write_neighbours(folder: Path) -> Path:
     """Packages of a user, with the names of ours."""
     for name in OUR_PACKAGES:
@@ -109,6 +128,8 @@ def test_the_wheel_has_one_name(wheel: Path) -> None:
 
 def test_the_version_is_told(command: Path) -> None:
     assert run(command, "--version").startswith("rankboard ")
+    installed_as = "checkout" if command.parent == Path(sys.executable).parent else "wheel"
+    assert f", {installed_as} in " in run(command, "--info").splitlines()[0]
 
 
 def test_a_job_runs_on_this_machine(command: Path) -> None:
@@ -119,6 +140,15 @@ def test_a_script_gets_its_own_packages(command: Path) -> None:
     Path("train.py").write_text(SCRIPT)
     output = run(command, "--local", "2", "--run", "--", sys.executable, "train.py")
     assert output.count("trained by the package of the user") == 2
+
+
+def test_an_import_leaves_the_packages_of_its_user_alone(command: Path) -> None:
+    Path("train.py").write_text(SCRIPT)
+    python = command.with_name("python")
+    done = subprocess.run(
+        (python, "-c", PROGRAM), capture_output=True, text=True, timeout=180, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_hosts_train_for_a_launcher_without_torch(

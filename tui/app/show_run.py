@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +58,8 @@ class LineOptions:
     """Print each step of the start."""
     is_kept: bool = True
     """The record stays."""
+    kinds: Collection[str] | None = None
+    """Of the objects that JSON prints; None: all."""
 
 
 def watch(launcher: Launcher, session: Session, lines: LineOptions | None) -> int:
@@ -148,6 +150,7 @@ def _print_session(
             before=before,
             quiet=options.quiet,
             verbose=options.verbose,
+            kinds=options.kinds,
         ) as show,
     ):
         for records in session.batches():

@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from tui.kit import palette
-from tui.kit.exit import UsageError, refusing
+from tui.kit.exit import UsageError, refusing, write_mistakes_as_json
 from tui.kit.narrate import echo
 
 if TYPE_CHECKING:
@@ -43,6 +43,33 @@ COMMANDS = (
     "lab",
 )
 """The commands, in the order of the help. Each is in the module of `tui.commands` with its name."""
+COMMON_COMMANDS = (
+    "doctor",
+    "setup",
+    "trust",
+    "study",
+    "ps",
+    "runs",
+    "attach",
+    "open",
+    "logs",
+    "stop",
+    "report",
+)
+COMMON_FLAGS = (
+    "--hosts",
+    "--local",
+    "--upload",
+    "--run",
+    "--detach",
+    "--dry-run",
+    "--resume",
+    "--max-restarts",
+    "--name",
+    "--help",
+)
+"""What most people need: `rankboard --help` shows these, `rankboard --help all` shows all."""
+WHOLE = "all"
 HELP = ("--help", "-h")
 COMPLETE = "__complete"
 """The word with which the script for completion asks for names."""
@@ -62,6 +89,8 @@ def call(words: Sequence[str]) -> None:
     if "--ascii" in before_dashes:
         palette.use_ascii()
     command_name = words[0] if words else ""
+    # A program that reads JSON reads mistakes as such as well, also those of the parser.
+    write_mistakes_as_json("--json" in before_dashes or command_name == "events")
     if command_name in COMMANDS:
         _call_command(load(command_name), words[1:], f"rankboard {command_name}")
     elif command_name == COMPLETE:
@@ -83,7 +112,7 @@ def _call_command(app: CommandApp, words: Sequence[str], command: str) -> None:
     """Call a command, or a command of a group such as `rankboard lab`."""
     from tui.flags.command_help import print_help
     from tui.flags.mistakes import Mistakes
-    from tui.flags.parsing import CommandApp, Flags, MissingParameter, parse
+    from tui.flags.parsing import CommandApp, Flags, parse
     from tui.flags.unknown_command import refuse_command
 
     before_dashes = list(takewhile("--".__ne__, words))
@@ -100,7 +129,7 @@ def _call_command(app: CommandApp, words: Sequence[str], command: str) -> None:
         return
     if subcommands and not words:
         print_help(app)
-    with refusing(MissingParameter):
+    with refusing():
         if subcommands and not words:
             # After its help, as nothing was done: the exit code has to say so.
             raise UsageError(f"see {command} --help")
@@ -116,7 +145,6 @@ def _call_command(app: CommandApp, words: Sequence[str], command: str) -> None:
 def _call_root(words: Sequence[str]) -> None:
     """Start a run: the words name no command. After `--` stands a script."""
     from tui.flags import torchrun
-    from tui.flags.command_help import print_help, print_sync_options
     from tui.flags.mistakes import Mistakes
     from tui.flags.parsing import Flags, parse
 
@@ -128,8 +156,7 @@ def _call_root(words: Sequence[str]) -> None:
         own_words, torchrun_flags = torchrun.take_out_flags(before_dashes, flags.names)
         given_words, remaining_words = flags.split(own_words)
         if any(flag in given_words for flag in HELP):
-            print_help(make_whole_app())
-            print_sync_options()
+            _print_root_help(is_whole=(*given_words, *remaining_words)[-1] == WHOLE)
             return
         script_line = torchrun.ScriptLine()
         # Other words before -- are refused below, with or without a script.
@@ -144,6 +171,23 @@ def _call_root(words: Sequence[str]) -> None:
             mistakes.refuse()  # what follows may be no command for that reason
             _refuse_words(remaining_words, given_words)
     parsed_command.call({"mistakes": mistakes, "line": script_line})
+
+
+def _print_root_help(*, is_whole: bool) -> None:
+    """Print what most people need of all flags and commands, or everything."""
+    from tui.flags.command_help import print_help, print_overview, print_sync_options
+
+    if is_whole:
+        print_help(make_whole_app())
+        print_sync_options()
+        return
+    other_commands = [name for name in COMMANDS if name not in COMMON_COMMANDS]
+    hint = (
+        f"More commands: {', '.join(other_commands)}.\n"
+        f"rankboard --help {WHOLE} shows all options and commands, rankboard COMMAND --help those "
+        "of a command."
+    )
+    print_overview(make_whole_app(COMMON_COMMANDS), COMMON_FLAGS, hint)
 
 
 def _refuse_flags_of_torchrun(words: Sequence[str], flag: str) -> None:
@@ -181,12 +225,13 @@ load_root = cache(make_root_app)
 """Load the command without a name once. The one for the help gets all others added."""
 
 
-def make_whole_app() -> CommandApp:
-    """Make the command line with all commands, for its help and for completion."""
+def make_whole_app(commands: Sequence[str] = COMMANDS) -> CommandApp:
+    """Make the command line with all commands, or with these, for its help and for completion."""
     from tui.commands.info import print_info
     from tui.flags.common import OPTIONS
 
     app = make_root_app()
+    app["--help"].help = f"show what most people need; --help {WHOLE}: everything"
     app.command(print_version, name="--version", help="print the version", group=OPTIONS)
     app.command(
         print_info, name="--info", help="print what a report of a bug needs to say", group=OPTIONS
@@ -194,7 +239,7 @@ def make_whole_app() -> CommandApp:
     app.register_install_completion_command(
         help="complete words of this command in the shell, from the next one on", group=OPTIONS
     )
-    for sort_place, command_name in enumerate(COMMANDS):
+    for sort_place, command_name in enumerate(commands):
         command = load(command_name)
         # cyclopts would sort them by name.
         command.sort_key = sort_place

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json as json_module
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -19,6 +19,9 @@ from tui.flags.common import HostsFile
 from tui.kit.exit import USAGE, UsageError, refusing
 from tui.kit.narrate import echo, narrate
 from tui.kit.text_table import print_table
+
+if TYPE_CHECKING:
+    from remote.cluster.origins import Origin, Setting
 
 HELP = f"""\
 Show and check the settings in {HOSTS_FILE} and {RULES_FILE}.
@@ -59,18 +62,7 @@ def show(
         settings = [setting for setting in settings if setting.origin != DEFAULT]
     if json:
         for setting in settings:
-            echo(
-                json_module.dumps(
-                    {
-                        "of": setting.owner,
-                        "key": setting.key,
-                        "value": setting.value,
-                        "file": setting.origin.file or None,
-                        "line": setting.origin.line or None,
-                        "from": setting.origin.key or "default",
-                    }
-                )
-            )
+            echo(json_module.dumps(_to_object(setting)))
         return
     print_table(
         ("of", "key", "value", "from"),
@@ -88,13 +80,25 @@ def _load_hosts(hosts: Path | None) -> Cluster:
     return cluster
 
 
+def _to_object(setting: Setting) -> dict[str, Any]:
+    """Return a setting as --json prints it."""
+    return {
+        "of": setting.owner,
+        "key": setting.key,
+        "value": setting.value,
+        "file": setting.origin.file or None,
+        "line": setting.origin.line or None,
+        "from": setting.origin.key or "default",
+    }
+
+
 def _format_value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(value) or "-"
     return str(value) if value != "" else "-"
 
 
-def _describe(origin: Any) -> str:
+def _describe(origin: Origin) -> str:
     """Say where a value comes from: "hosts.toml, line 9, [defaults] user"."""
     line_text = f"line {origin.line}" if origin.line else ""
     return ", ".join(filter(None, (origin.file, line_text, origin.key))) or "default"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from remote.record.layout import PLAN
+from training.wire.jsonl import dumps
 from tui.flags.common import RUNS, RunsDir
 from tui.flags.recorded import folder_of
 from tui.flags.run_completion import complete_runs
@@ -60,6 +61,9 @@ def export(
         Parameter(metavar="PATH", help="the folder for the files (default: exports/FORMAT)"),
     ] = None,
     force: Annotated[bool, Parameter(help="replace what was exported there before")] = False,
+    json: Annotated[
+        bool, Parameter(help="print one JSON object per run, with the path of its files")
+    ] = False,
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Export what recorded runs measured: each rank's series and their mean over ranks.
@@ -89,7 +93,8 @@ def export(
             # TensorBoard draws no more than a sample of many steps anyway.
             figures = read_figures(folder, narrate, keeps_all=to is not Format.TENSORBOARD)
             _export_run(figures, write_run, output_folder, name)
-            echo(output_folder.path / name)
+            target_path = output_folder.path / name
+            echo(dumps({"run": folder.name, "path": str(target_path)}) if json else target_path)
 
 
 def _load_writer(to: Format) -> Callable[[RunFigures, Path], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from tui.flags.recorded import open_run
 from tui.kit.exit import STOPPED, UNREACHABLE
 from tui.kit.narrate import narrate
 from tui.run import outcome
+from tui.run.json_printer import SUMMARY, JsonPrinter
 
 STOP_TIMEOUT = 15.0
 """Seconds that a launcher has to stop its run."""
@@ -39,6 +41,9 @@ def stop(
     *,
     now: Annotated[bool, Parameter(help="kill the ranks at once, without a grace period")] = False,
     hosts: HostsFile = None,
+    json: Annotated[
+        bool, Parameter(help="print the summary of the run as one JSON object")
+    ] = False,
     runs_dir: RunsDir = RUNS,
 ) -> None:
     """Stop a run on all its hosts and show its result.
@@ -57,9 +62,15 @@ def stop(
             session = launcher.attach(kept_plan)
             if session.has_ended:
                 _close(session)
+                if json:
+                    _print_summary(launcher, session.state)
                 raise SystemExit
-            stopped_run = _stop(launcher, session, now)
-        stopped_runs = [stopped_run, *(_stop_by(launcher, plan, now) for plan in kept_plan.others)]
+            options = LineOptions(json, quiet=True, kinds=(SUMMARY,))
+            stopped_run = _stop(launcher, session, now, options)
+        elif json:
+            _print_summary(launcher, stopped_run.state)
+        stopped_runs = [stopped_run]
+        stopped_runs += [_stop_by(launcher, plan, now, json) for plan in kept_plan.others]
         exit_code = _judge(stopped_runs, is_foreign=kept_plan.foreign)
     raise SystemExit(exit_code)
 
@@ -73,20 +84,28 @@ class _StoppedRun:
     """The exit code of the launcher that stopped it."""
 
 
-def _stop(launcher: Launcher, session: Session, now: bool, *, is_kept: bool = True) -> _StoppedRun:
+def _stop(launcher: Launcher, session: Session, now: bool, options: LineOptions) -> _StoppedRun:
     session.stop(now=now)
-    exit_code = front.watch(launcher, session, LineOptions(quiet=True, is_kept=is_kept))
+    exit_code = front.watch(launcher, session, options)
     return _StoppedRun(session.state, exit_code)
 
 
-def _stop_by(launcher: Launcher, plan: Plan, now: bool) -> _StoppedRun:
+def _print_summary(launcher: Launcher, state: RunState) -> None:
+    """Print the summary of a run as JSON, as `LineOptions` with it do."""
+    folder = launcher.runs_dir / state.plan.run
+    JsonPrinter(sys.stdout, sys.stderr, folder=folder, kinds=(SUMMARY,)).summarize(state)
+
+
+def _stop_by(launcher: Launcher, plan: Plan, now: bool, json: bool) -> _StoppedRun:
     """Stop a run by the plan of a single host. No record is kept: the run is recorded by the plan
     that most hosts have."""
     narrate(f"stopping {plan.run} also by the other plan")
     with tempfile.TemporaryDirectory(prefix="rankboard-") as folder:
         other_launcher = replace(launcher, runs_dir=Path(folder))
         session = other_launcher.attach(KeptPlan(plan, {}, foreign=True))
-        return _stop(other_launcher, session, now, is_kept=False)
+        # JSON is one object, the summary by the plan of the record.
+        options = LineOptions(json, quiet=True, is_kept=False, kinds=())
+        return _stop(other_launcher, session, now, options)
 
 
 def _judge(ends: Sequence[_StoppedRun], *, is_foreign: bool) -> int:

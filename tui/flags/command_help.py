@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import io
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from cyclopts import App, Parameter
 
 from training import options, registry
 from tui.flags.common import ARGUMENTS, COMMANDS, OPTIONS
 from tui.flags.parsing import CommandApp
+
+if TYPE_CHECKING:
+    from cyclopts.help import HelpPanel
+    from rich.console import Console, ConsoleOptions
 
 ROOT_USAGE = """\
 Usage: rankboard [OPTIONS]
@@ -82,19 +88,60 @@ def print_help(app: App) -> None:
     """Print the help of a command."""
     # Only the help needs rich, whose import would slow every other command.
     from cyclopts.help import DefaultFormatter
+
+    console = _make_console()
+    _print_head(console, app, app.help.rstrip())
+    for panel in collect_panels(app):
+        DefaultFormatter()(console, console.options, panel)
+
+
+def print_overview(app: App, flags: Sequence[str], hint: str) -> None:
+    """Print what most people need of the help of a command: what it does, examples, these flags,
+    the commands that the app has, and a last line."""
+    from cyclopts.help import DefaultFormatter, HelpPanel
+
+    console = _make_console()
+    first_paragraph, *paragraphs = app.help.split("\n\n")
+    examples = [text for text in paragraphs if text.startswith("Examples:")]
+    _print_head(console, app, "\n\n".join((first_paragraph, *examples)))
+    panels = collect_panels(app)
+    entries = [entry for panel in panels for entry in panel.entries if panel.format == "parameter"]
+    # The flags in the order of the caller, whatever boxes they stand in.
+    entry_by_flag = {entry.positive_names[0]: entry for entry in entries if entry.positive_names}
+    flag_entries = [entry_by_flag[flag] for flag in flags]
+    flag_panel = HelpPanel(format="parameter", title=OPTIONS.name, entries=flag_entries)
+    command_panels = [panel for panel in panels if panel.title == COMMANDS.name]
+    for panel in (flag_panel, *command_panels):
+        DefaultFormatter()(console, console.options, panel)
+    console.print(hint)
+
+
+def collect_panels(app: App) -> list[HelpPanel]:
+    """Return the boxes of the help of a command, with the flags and commands in them."""
     from rich.console import Console
 
-    class Formatter(DefaultFormatter):
-        """Prints the whole docstring: cyclopts leaves out the examples and the exit codes."""
+    panels: list[HelpPanel] = []
 
-        def render_description(
-            self, console: Console, options: object, description: object
-        ) -> None:
-            console.print(app.help.rstrip(), end="\n\n")
+    def collect(console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+        panels.append(panel)
 
-    app.help_formatter = Formatter()
+    app.help_formatter = collect
     app["--help"].show = True  # cyclopts hides it in a command of a group
-    app.help_print([], console=Console(file=sys.stdout, markup=False, highlight=False))
+    app.help_print([], console=Console(file=io.StringIO()))
+    return panels
+
+
+def _make_console() -> Console:
+    from rich.console import Console
+
+    return Console(file=sys.stdout, markup=False, highlight=False)
+
+
+def _print_head(console: Console, app: App, description: str) -> None:
+    """Print how a command is called, and the text about it. cyclopts would leave out the examples
+    and the exit codes."""
+    console.print(app.usage, end="\n\n")
+    console.print(description, end="\n\n")
 
 
 def print_sync_options() -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from training.job import Job, JobError, find_mistakes
-from training.mistake import Mistake
+from training.mistake import Mistake, MistakeError
 from tui.kit.exit import MISTAKES, UsageError
 
 
@@ -16,7 +16,7 @@ class Mistakes:
 
     def __init__(self, parsing: Sequence[Mistake] = ()) -> None:
         """`parsing` are those that the parser has found: the values of these flags are unknown."""
-        self._mistakes: list[Mistake | Exception] = [*parsing]
+        self._mistakes: list[Mistake | MistakeError | UsageError] = [*parsing]
         self._unknown_flags = {mistake.flag for mistake in parsing}
 
     def __bool__(self) -> bool:
@@ -37,11 +37,14 @@ class Mistakes:
     def refuse(self) -> None:
         """End with all mistakes, a line each, if there are any. Raises: UsageError."""
         mistake_lines: list[str] = []
+        single_mistakes: list[Mistake] = []
         for mistake in self._mistakes:
             mistake_lines += str(mistake).splitlines()
+            single_mistakes += [mistake] if isinstance(mistake, Mistake) else mistake.mistakes
         if mistake_lines:
             # Each once: several checks may find the same mistake.
-            raise UsageError("\n".join(dict.fromkeys(mistake_lines)))
+            text = "\n".join(dict.fromkeys(mistake_lines))
+            raise UsageError(text, tuple(dict.fromkeys(single_mistakes)))
 
 
 def check_job(settings: Mapping[str, Any], method: str = Job.sync) -> None:

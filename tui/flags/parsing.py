@@ -28,6 +28,7 @@ from cyclopts.validators import Number
 from training.mistake import WRITE_NUMBER, Mistake
 from training.options import join_words
 from training.registry import did_you_mean
+from tui.kit.exit import UsageError
 
 EXAMPLES = {"SECONDS": "60", "PERCENT": "5"}
 """A number that fits, by what the help calls the value of a flag."""
@@ -51,12 +52,11 @@ class ParsedCommand:
         self.function(*self.bound.args, **self.bound.kwargs, **given_extras)
 
 
-class MissingParameter(Exception):
+class MissingParameter(UsageError):
     """A parameter that has to be given is missing, so the command cannot be called."""
 
     def __init__(self, mistakes: list[Mistake]) -> None:
-        super().__init__("\n".join(map(str, mistakes)))
-        self.mistakes = mistakes
+        super().__init__("\n".join(map(str, mistakes)), mistakes)
 
 
 class CommandApp(App):

@@ -55,7 +55,9 @@ def refuse_command(command: str, word: str, known: Iterable[str]) -> str:
     """Say that `command` has no command `word`, and which of the known ones may be meant."""
     nearest_text = did_you_mean(word, [name for name in known if name not in REMOVES])
     hint = f"{nearest_text} " if nearest_text else ". "
-    return f"{command} has no command {word!r}{hint}{command} --help lists all commands"
+    # The help of rankboard itself shows only what most people need.
+    help_words = "--help all" if command == "rankboard" else "--help"
+    return f"{command} has no command {word!r}{hint}{command} {help_words} lists all commands"
 
 
 def _is_program(word: str) -> bool:

@@ -117,10 +117,11 @@ class RunTable(ChoiceTable):
         items: Sequence[RunItem],
         all_cells: Sequence[TableRow],
         width: int,
-        order: RunOrder,
+        order: RunOrder | None,
         first: int = 0,
     ) -> None:
-        """Show these rows in this order, with a cell for each of `COLUMNS`.
+        """Show these rows, with a cell for each of `COLUMNS`, and the sign of the `order` in which
+        all of them stand.
 
         The cursor stays on the run on which a person has put it; until then it is on the row
         `first`: the newest run, unless others are live or need a person.

@@ -21,7 +21,7 @@ from tui.home.host_poll import HostPoll
 from tui.home.keeping import ERRORS, Keeping
 from tui.home.listing import shorten_names
 from tui.home.preview import RunPreview
-from tui.home.run_list import ORDERS, RowSelection, RunItem, put_first, select_items
+from tui.home.run_list import ORDERS, RowSelection, RunItem, RunOrder, put_first, select_items
 from tui.home.run_table import LossCurves, RunTable, make_rows
 from tui.home.verdict_text import describe_needs, judge_item, list_next_keys, sort_by_urgency
 from tui.kit.actions import KeyPlace
@@ -187,8 +187,11 @@ class HomeScreen(LiveScreen, Keeping):
         )
         needy = self._find_needy()
         # In any other order, a person looks for something else.
+        sorted_by: RunOrder | None = ORDERS[self._order]
         if ORDERS[self._order].title == "started":
             items = put_first(self._selection.items, needy)
+            # The sign of the order would be wrong of rows that have others before them.
+            sorted_by = sorted_by if items == self._selection.items else None
             self._selection = self._selection._replace(items=items)
         items = self._selection.items
         names = shorten_names(self._listed.runs)
@@ -200,10 +203,9 @@ class HomeScreen(LiveScreen, Keeping):
             time.time(),
             {item.name for item in needy},
         )
-        order = ORDERS[self._order]
         first = items.index(needy[0]) if needy else 0
         width = self.app.size.width - 2
-        self.query_one(RunTable).show_items(items, cells, width, order, first)
+        self.query_one(RunTable).show_items(items, cells, width, sorted_by, first)
         self.refresh_bindings()
         self.set_class(not items, "-empty")
         if not items:

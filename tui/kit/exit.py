@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 
 from remote.run.state.phases import Verdict
-from training.mistake import MistakeError
-from tui.kit.narrate import narrate
+from training.mistake import Mistake, MistakeError
+from tui.kit.narrate import echo, narrate
 
 FAILED = Verdict.FAILED.value
 """A rank failed."""
@@ -26,6 +28,11 @@ TIMED_OUT = 124
 class UsageError(Exception):
     """The command line is wrong."""
 
+    def __init__(self, text: str, mistakes: Sequence[Mistake] = ()) -> None:
+        """`mistakes` are those that the text has in words, where they are known apart."""
+        super().__init__(text)
+        self.mistakes = tuple(mistakes) or (Mistake(problem=text),)
+
 
 MISTAKES = (MistakeError, UsageError)
 """Errors that the user can correct; each names what is wrong and what to do."""
@@ -36,6 +43,29 @@ def to_install(extra: str) -> str:
     return f"run {shlex.quote(sys.executable)} -m pip install 'rankboard[{extra}]'"
 
 
+_writes_json = False
+
+
+def write_mistakes_as_json(is_wanted: bool) -> None:
+    """Have `refusing` also print each mistake as JSON on stdout, or not."""
+    global _writes_json
+    _writes_json = is_wanted
+
+
+def _print_mistakes(error: Exception) -> None:
+    """Print a JSON object for each mistake of an error."""
+    from tui.kit.output import json_line  # with modules that no plain command line needs
+
+    mistakes: Sequence[Mistake] = (Mistake(problem=str(error)),)
+    if isinstance(error, MISTAKES):
+        mistakes = error.mistakes
+    head_fields = {"event": "mistake", "time": time.time(), "host": None, "rank": None}
+    for mistake in mistakes:
+        mistake_fields = asdict(mistake)
+        del mistake_fields["about"]  # which only says where a form shows it
+        echo(json_line(head_fields | mistake_fields), end="")
+
+
 @contextmanager
 def refusing(*errors: type[Exception]) -> Iterator[None]:
     """End the command with exit code 2 and the error's text at a mistake, or at one of `errors`."""
@@ -43,4 +73,6 @@ def refusing(*errors: type[Exception]) -> Iterator[None]:
         yield
     except MISTAKES + errors as error:
         narrate(str(error))
+        if _writes_json:
+            _print_mistakes(error)
         raise SystemExit(USAGE) from None

@@ -32,7 +32,7 @@ def list_recent_work(runs_dir: Path) -> list[RecentWork]:
     """
     newest_runs: dict[Job | Script, Entry] = {}
     for entry in reversed(index.entries(runs_dir)):
-        work = None if entry.study else _parse_work(entry)
+        work = None if entry.study else parse_work(entry)
         if work and work not in newest_runs:
             newest_runs[work] = entry
         if len(newest_runs) == MOST_LISTED:
@@ -40,7 +40,8 @@ def list_recent_work(runs_dir: Path) -> list[RecentWork]:
     return [RecentWork(work, run) for work, run in newest_runs.items()]
 
 
-def _parse_work(entry: Entry) -> Job | Script | None:
+def parse_work(entry: Entry) -> Job | Script | None:
+    """Return the job or the script of a recorded run; None if this version does not know it."""
     if entry.job is not None:
         with suppress(JobError, UnknownName, TypeError, ValueError):
             job = Job.of({**DEFAULTS, **entry.job})

@@ -20,6 +20,7 @@ from tui.doctor.screen import DoctorAnswer
 from tui.flags.pasted import describe_problem
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
+from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings, key_of
 from tui.kit.dialogs import DiscardDialog, Leave, PastedDialog
 from tui.kit.messages import CheckHosts, ShowChecks, StartRun
@@ -36,6 +37,7 @@ from tui.launch.form_table import FormTable, name_some
 from tui.launch.form_verdict import FormVerdict, judge_form
 from tui.launch.host_marks import HostMark, mark_hosts, summarise
 from tui.launch.presets_dialog import PresetForm
+from tui.launch.run_estimate import TimedRun, describe_estimate, list_timed_runs
 from tui.launch.run_facts import describe_batch, describe_run, list_hosts
 
 WIDE = 100
@@ -106,6 +108,8 @@ class LaunchScreen(LiveScreen, PresetForm):
         self._marks: dict[str, HostMark] = {}
         self._summary = ""
         self._shown_findings: tuple[object, ...] = ()
+        self._timed_runs: list[TimedRun] | None = None
+        """The recorded runs that tell how long others take; None until they are read."""
 
     def compose(self) -> ComposeResult:
         yield VerdictStrip()
@@ -127,6 +131,16 @@ class LaunchScreen(LiveScreen, PresetForm):
             # The table has its rows only after the refresh.
             self.call_after_refresh(self._table.go_to, self._first_field)
         self.call_after_refresh(self._show_help)
+        run_in_background(
+            self,
+            lambda: list_timed_runs(self.runs_dir),
+            self._take_timed_runs,
+            lambda error: None,  # the list of runs says what cannot be read
+        )
+
+    def _take_timed_runs(self, timed_runs: list[TimedRun]) -> None:
+        self._timed_runs = timed_runs
+        self._show_marks()
 
     def on_resize(self) -> None:
         # The table has its new size only after the refresh.
@@ -270,17 +284,30 @@ class LaunchScreen(LiveScreen, PresetForm):
         self._show_verdict(verdict)
 
     def _show_verdict(self, verdict: FormVerdict) -> None:
-        """Show the verdict, with what is known of the run where that has no place of its own."""
-        reasons = verdict.reasons
+        """Show the verdict, with how long the run takes, and with what else is known of it where
+        that has no place of its own."""
+        reasons = list(verdict.reasons)
         ready = self.checked.ready
-        if ready and verdict.severity is Severity.GOOD and not self.query_one("#about").display:
-            warn_sign = palette.sign("slow")
-            warnings = [f"{warn_sign} {warning}" for warning in notes(ready.plan)]
-            lengths = describe_run(ready.plan, self._launch.link)[1:2]
-            reasons = (*reasons, *(warnings or lengths))
+        if ready and verdict.severity is Severity.GOOD:
+            estimate = self._estimate(ready)
+            if estimate:
+                reasons.insert(0, estimate)
+            if not self.query_one("#about").display:
+                warn_sign = palette.sign("slow")
+                warnings = [f"{warn_sign} {warning}" for warning in notes(ready.plan)]
+                # An estimate has the number of steps, too.
+                lengths = [] if estimate else describe_run(ready.plan, self._launch.link)[1:2]
+                reasons += warnings or lengths
         self.query_one(VerdictStrip).show(
             verdict.severity, verdict.title, reasons, verdict.next_keys
         )
+
+    def _estimate(self, ready: ReadyRun) -> str:
+        """Say how long the run takes; "" if that is not known yet."""
+        # The rate of a link says nothing of runs that were recorded with another one.
+        if self._timed_runs is None or self._launch.link:
+            return ""
+        return describe_estimate(ready.plan, self._timed_runs)
 
     def tick(self) -> None:
         """Draw what checks under way have found since."""

@@ -61,10 +61,14 @@ class RunBody(Container, SteadyWidget):
 
     DEFAULT_CSS = """
     RunBody { height: 1fr; }
-    RunBody.-framed Panel { border: round $ink-rule; }
+    /* Below the texts of the header. */
+    RunBody Panel { padding: 0 0 0 1; }
+    RunBody.-framed Panel { border: round $ink-rule; padding: 0; }
     RunBody.-framed Panel:focus-within { border: heavy $primary; }
     RunBody.-past Panel { border-top: dashed $ink-rule 60%; }
     RunBody.-past.-framed Panel { border: dashed $ink-rule 60%; }
+    /* Bright, what was before a stall would look like something that goes on. */
+    RunBody.-stale Charts, RunBody.-stale PhaseLine { opacity: 65%; }
     """
 
     def __init__(self, session: RunSession) -> None:

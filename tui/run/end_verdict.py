@@ -93,8 +93,16 @@ def _make_title(run: RunState) -> str:
     end_text = outcome.end_line(run)
     if run.cause:
         return f"{end_text}: {run.cause.culprit_text}"
+    if run.verdict is Verdict.FINISHED and not _has_problem(run):
+        end_text = f"{end_text} without problems"
     result = _describe_result(run)
     return f"{end_text}: {result}" if result else end_text
+
+
+def _has_problem(run: RunState) -> bool:
+    """Return True if a run that finished has left something to look at or to do."""
+    is_unseen = bool(seen.describe_unseen_end(run))
+    return is_unseen or bool(describe_slow_spells(run)) or bool(describe_unfetched_files(run))
 
 
 def _list_keys(run: RunState, advices: Sequence[Advice], keys: VerdictKeys) -> tuple[NextKey, ...]:

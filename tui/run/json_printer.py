@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict
 from itertools import repeat
 from pathlib import Path
@@ -10,12 +10,13 @@ from typing import Any, TextIO
 
 import msgspec
 
-from remote.events import to_object
+from remote.events import EVENTS, to_object
 from remote.plan.plan import Plan
-from remote.record import summary
+from remote.record import lock, summary
 from remote.run.apply import apply_record
 from remote.run.findings.alerts import Key, find_alerts
 from remote.run.run_state import RunState
+from training.wire.codec import wire_name
 from training.wire.events import SESSION, Record
 from training.wire.host_events import OutputText
 from training.wire.rank_events import ScriptMetrics, StepFinished
@@ -24,22 +25,37 @@ from tui.kit.output import escape_unseen, json_line
 from tui.run.plain_printer import PlainPrinter
 
 JsonObject = dict[str, Any]
+RUN = "run"
+ALERT = "alert"
+SUMMARY = "summary"
+STEP = StepFinished.wire_name
+KINDS = (RUN, *(wire_name(event) for event in EVENTS if event is not StepBlock), ALERT, SUMMARY)
+"""What `event` of an object may be. A block of steps is printed as single steps."""
 
 
 class JsonPrinter(PlainPrinter):
     """Prints one JSON object per event to stdout, and for the text of a rank one per line.
 
     Every object has `event`, `time` (by the launcher's clock), `host` and `rank` (null where there
-    is none), then the event's own fields. The first is `run`, the plan and the run's `folder`; the
-    last `summary`, as in the run directory.
+    is none), then the event's own fields. The first is `run`, the plan and where the run is
+    recorded; the last `summary`, as in the run directory.
     """
 
     def __init__(
-        self, out: TextIO, err: TextIO, notes_told: int = 0, *, folder: Path, verbose: bool = False
+        self,
+        out: TextIO,
+        err: TextIO,
+        notes_told: int = 0,
+        *,
+        folder: Path,
+        verbose: bool = False,
+        kinds: Collection[str] | None = None,
     ) -> None:
-        """`notes_told` and `verbose`: see `Narration`; `folder`: where the run is recorded."""
+        """`notes_told` and `verbose`: see `Narration`; `folder`: where the run is recorded;
+        `kinds`: of the objects that are printed, None: all."""
         super().__init__(out, err, notes_told, verbose=verbose)
         self._folder = folder
+        self._kinds = frozenset(KINDS if kinds is None else kinds)
         self._has_begun = False
         self._warned: set[tuple[Key, bool]] = set()
 
@@ -71,14 +87,21 @@ class JsonPrinter(PlainPrinter):
 
     def summarize(self, state: RunState) -> None:
         """Print the last object, the summary."""
-        head_fields = _head("summary", state.ended or state.now)
+        if SUMMARY not in self._kinds:
+            return
+        head_fields = _head(SUMMARY, state.ended or state.now)
         self._print([head_fields | summary.summarize(state)], state)
 
     def _print(self, items: Iterable[JsonObject], state: RunState) -> None:
         self.write(self._lines(items, state))
 
     def _record_lines(self, record: Record, state: RunState) -> Iterator[str]:
-        if isinstance(record.event, StepBlock):
+        is_block = isinstance(record.event, StepBlock)
+        kind = STEP if is_block else wire_name(type(record.event))
+        if kind not in self._kinds:
+            # Who follows a run learns which one it is as soon as anything happens.
+            yield from self._first_line(record.time, state)
+        elif isinstance(record.event, StepBlock):
             yield from self._first_line(record.time, state)
             yield from step_lines(record, record.event.unpack(), state)
         else:
@@ -94,22 +117,27 @@ class JsonPrinter(PlainPrinter):
         if self._has_begun:
             return
         self._has_begun = True
+        if RUN not in self._kinds:
+            return
         yield json_line(
-            _head("run", when)
+            _head(RUN, when)
             | {
                 "run": state.plan.run,
                 "plan": summary.describe_plan(state.plan),
                 "folder": str(self._folder),
+                "live": lock.launcher(self._folder) is not None,
             }
         )
 
     def _alerts(self, state: RunState) -> Iterator[JsonObject]:
         """Yield an object for each alert, when it comes and when it is over."""
+        if ALERT not in self._kinds:
+            return
         for alert in find_alerts(state):
             alert_key = alert.key, bool(alert.over)
             if alert_key not in self._warned:
                 self._warned.add(alert_key)
-                yield _head("alert", alert.over or alert.since) | asdict(alert)
+                yield _head(ALERT, alert.over or alert.since) | asdict(alert)
 
 
 def _head(event: str, when: float) -> JsonObject:
@@ -133,7 +161,7 @@ def step_lines(record: Record, steps: StepColumns, state: RunState) -> Iterator[
     *columns, loss_known = columns_of(steps)
     step_objects = map(
         _StepLine,
-        repeat(StepFinished.wire_name),
+        repeat(STEP),
         times,
         repeat(host_name),
         repeat(rank),

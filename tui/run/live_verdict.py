@@ -31,6 +31,8 @@ STOPPING = (Alarm.STALL, Alarm.DIVERGED)
 """What a run is seldom worth going on with."""
 NOTICE_SECONDS = 300.0
 """Seconds of a run for which it is said what else its hosts are busy with."""
+PAST_SECONDS = 300.0
+"""Seconds for which what is over is told; the list of alerts keeps it."""
 TITLE_WORDS = {Alarm.STALL: "stalled", Alarm.STRAGGLER: "slow"}
 """What the title of an alert with reasons begins with."""
 
@@ -57,6 +59,9 @@ def judge_live_run(
         return RunVerdict()
     worst_alert, *others = sort_by_urgency(alerts)
     if worst_alert.over:
+        newest_end = max(alert.over for alert in alerts)
+        if now - newest_end > PAST_SECONDS:
+            return RunVerdict()
         return RunVerdict(title=_describe_past(worst_alert), is_past=True)
     other_lines = [
         Content.styled(f"also: {_make_title(other, now)}", MUTED)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -38,11 +38,13 @@ def run_printer(
     before: Iterable[Record] = (),
     quiet: bool = False,
     verbose: bool = False,
+    kinds: Collection[str] | None = None,
 ) -> Iterator[RunPrinter]:
     """Make the printer for this stdout; it shows what comes after this state.
 
     `folder` is that of the run. `before`: expanded records that the state includes, which JSON
-    prints first. `quiet`: without the output of the ranks. `verbose`: see `Narration`.
+    prints first. `quiet`: without the output of the ranks. `verbose`: see `Narration`. `kinds`: of
+    the objects that JSON prints; None: all.
     """
     if not state.started:  # otherwise this attaches to a run
         narrate(outcome.opening_line(state))
@@ -50,7 +52,9 @@ def run_printer(
         narrate(note)
     notes_told = state.log.count
     if json:
-        to_program = JsonPrinter(sys.stdout, sys.stderr, notes_told, folder=folder, verbose=verbose)
+        to_program = JsonPrinter(
+            sys.stdout, sys.stderr, notes_told, folder=folder, verbose=verbose, kinds=kinds
+        )
         to_program.replay(before, state.plan)
         yield to_program
     elif sys.stdout.isatty():

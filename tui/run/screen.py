@@ -156,6 +156,7 @@ class RunScreen(ChartActions):
                 has_step = bool(badge) and not replay.is_playing and run.step > 0
                 replay_note = ReplayNote(badge, describe_end(replay), has_step)
             self._body.set_class(bool(replay_note.badge), "-past")
+            self._body.set_class(run.stall is not None, "-stale")
             self._start.show_run(run)
             self._warn(self._verdict.show(run, self._verdict_keys(), self._body.notes))
             verdict = self._verdict.verdict

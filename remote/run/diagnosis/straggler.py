@@ -18,7 +18,12 @@ from msgspec.structs import replace
 from remote.format import ranks_text, step_time
 from remote.run.diagnosis.common_steps import CommonSteps
 from remote.run.diagnosis.detector import Report
-from remote.run.diagnosis.straggler_cause import SlowReason, explain_straggler, is_crowded
+from remote.run.diagnosis.straggler_cause import (
+    SlowReason,
+    explain_straggler,
+    is_crowded,
+    shares_cores,
+)
 from remote.run.state.host_state import Hosts
 from remote.run.state.phases import FATES
 from remote.run.state.rank_state import Ranks, RankState
@@ -43,6 +48,9 @@ class StragglerRule(Struct, frozen=True):
     no longer is once it was on time at as many."""
     seconds: float = 1.0
     """See `checks`."""
+    shared_seconds: float = 5.0
+    """The same of a rank that shares its cores with others: they take turns at being late, each for
+    a second or two."""
     crowded: float = 0.4
     """What a check counts, instead of 1, while the rank's machine is crowded: on such a machine one
     rank is late for a while, then another."""
@@ -279,10 +287,10 @@ class StragglerDetector:
         first_late_step = earlier_straggler.first_late_step if earlier_straggler else step
         late = replace(late, first_late_step=first_late_step)
         late_seconds = (step - late.first_late_step) * late.step
-        is_sure = (
-            self._late_checks[rank_number] >= self._rule.checks
-            and late_seconds >= self._rule.seconds
-        )
+        is_shared = shares_cores(rank, training, self._hosts)
+        least_seconds = self._rule.shared_seconds if is_shared else self._rule.seconds
+        is_often_late = self._late_checks[rank_number] >= self._rule.checks
+        is_sure = is_often_late and late_seconds >= least_seconds
         if was_slow or is_sure:
             cause = explain_straggler(rank, training, self._hosts)
             late = replace(late, grade=Grade.SLOW, cause=cause)

@@ -64,17 +64,23 @@ def explain_straggler(rank: RankState, ranks: Ranks, hosts: Hosts) -> SlowReason
     )
 
 
-def is_crowded(rank: RankState, ranks: Ranks, hosts: Hosts) -> bool:
-    """Return True if it shares its cores with other ranks and with programs that fill them.
+def shares_cores(rank: RankState, ranks: Ranks, hosts: Hosts) -> bool:
+    """Return True if it computes on the same cores as other ranks.
 
     A rank that has fewer cores than the others is late because of that.
     """
-    if rank.on_gpu or not _count_foreign_cores(rank, ranks, hosts):
+    if rank.on_gpu:
         return False
     other_ranks = [other for other in ranks if other is not rank]
     machine_hosts = _hosts_of_machine(hosts[rank.host], hosts)
     shares_machine = any(other.host in machine_hosts for other in other_ranks)
     return shares_machine and not _explain_few_cores(rank, other_ranks, hosts)
+
+
+def is_crowded(rank: RankState, ranks: Ranks, hosts: Hosts) -> bool:
+    """Return True if it shares its cores with other ranks and with programs that fill them."""
+    has_foreign_load = _count_foreign_cores(rank, ranks, hosts) > 0
+    return has_foreign_load and shares_cores(rank, ranks, hosts)
 
 
 def _explain_slow_clock(rank: RankState, others: Ranks) -> SlowReason | None:

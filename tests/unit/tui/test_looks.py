@@ -44,7 +44,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "ranks_128": ("128 ranks on 16 hosts", "72-79", "node10", "SLOW 4.0x"),
     "failed": ("failed", "node2, rank 1: killed by SIGKILL", "last output of the agent"),
     "finished": (
-        "finished in 1:41: test accuracy 94.7%",
+        "finished in 1:41 without problems: test accuracy 94.7%",
         "75%",
         "compute",
         "▶ n new run",

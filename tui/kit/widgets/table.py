@@ -139,6 +139,11 @@ class CellTable(ScrollView, LineWidget, can_focus=True):
     def on_resize(self) -> None:
         self._lay_out()
 
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        super().watch_has_focus(_has_focus)
+        self._strips.pop(0, None)
+        self.refresh(Region(0, 0, self.size.width, 1))
+
     def watch_show_vertical_scrollbar(self) -> None:
         # The scrollbar takes a cell of the room, so other columns may fit.
         self._lay_out()
@@ -186,6 +191,9 @@ class CellTable(ScrollView, LineWidget, can_focus=True):
         layout = self._current_layout()
         titles = tuple(TableCell(column.title, "table--head") for column in self._columns)
         head_line = self._draw_row(titles)
+        # The keys that bring them into view work, and are told, only with the focus.
+        if not self.has_focus:
+            return head_line
         if layout.has_columns_before:
             head_line = self._put_sign(head_line, "less", layout.widths[0] - 1)
         if layout.has_columns_behind:

@@ -12,6 +12,7 @@ from textual.content import Content
 from remote.format import count, duration, percent
 from remote.run.findings.flaws import outcome_word
 from remote.run.findings.script_visibility import describe_missing_steps
+from remote.run.findings.training_loss import find_divergence_step
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.sanitise import plain
@@ -187,7 +188,7 @@ def progress_line(
     times = list(_times(run, total_steps, now, has_room=width >= SPREAD_WIDTH))
     times_length = _length(times)
     has_bar = run.plan.job is not None or total_steps > 0
-    if has_bar:
+    if has_bar and not _is_ruined(run):
         share = min(run.step / total_steps, 1.0) if total_steps else 0.0
         if replay.badge:
             facts_text = GAP.join([percent(share), *progress_parts])
@@ -214,6 +215,11 @@ def progress_line(
     if len(facts_text) + len(GAP) + times_length > width:
         times = [(duration(_elapsed(run, now)), DIM)]
     return Content.assemble(*_at_both_edges(facts_text, times, width))
+
+
+def _is_ruined(run: RunState) -> bool:
+    """Return True if a run has ended of which a full bar would praise what is worth nothing."""
+    return run.phase is RunPhase.ENDED and find_divergence_step(run) is not None
 
 
 def _bar(style: str, share: float, width: int) -> Iterator[Styled]:

@@ -136,7 +136,8 @@ def _of_steps(rank_column: RankColumn, *, is_rate: bool = False) -> RankColumn:
                 return TableCell(UNKNOWN, "table--dim")
             usual_cell = make_cell(row_context)
             if row_context.has_stopped:
-                return replace(usual_cell, style=usual_cell.style or "table--dim")
+                dim_parts = tuple((text, "table--dim") for text, _ in usual_cell.parts)
+                return replace(usual_cell, style=usual_cell.style or "table--dim", parts=dim_parts)
             return usual_cell
 
         return cell
@@ -202,7 +203,7 @@ RANK_COLUMNS = (
     RankColumn(
         TableColumn("busy trend", 11, right=False, most=TREND_STEPS + 1, tail=True), trend_cell
     ),
-    RankColumn(TableColumn("phases", PHASES_WIDTH, right=False), split_cell),
+    _of_steps(RankColumn(TableColumn("phases", PHASES_WIDTH, right=False), split_cell)),
     _sum_column("calls", 7, rate, _num_calls),
     _mean_column("blocked", 8, percent, _per_second_of_calls("seconds")),
     _sum_column("exch/s", 7, short_size, _per_second_of_calls("bytes")),

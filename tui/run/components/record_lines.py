@@ -18,9 +18,12 @@ from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
 from tui.kit.replay import Replay
 from tui.kit.widgets.phase import phase_word
+from tui.kit.widgets.verdict_strip import NextKey, draw_next_keys
 
 MIN_BAR_WIDTH = 8
 """Columns of the bar, at the least."""
+MIN_HEIGHT_FOR_KEYS = 20
+"""Lines of the screen from which on the keys of a replay have a line below its bar."""
 
 
 SLOW_INK = "$text-warning"
@@ -61,7 +64,7 @@ class ReplaySlider(Container, can_focus=True):
     DEFAULT_CSS = """
     ReplaySlider { height: 1; padding: 0 1; background: $panel; }
     ReplaySlider:focus { background: $primary 30%; }
-    ReplaySlider Static { height: 1; }
+    ReplaySlider Static { height: auto; text-wrap: nowrap; text-overflow: ellipsis; }
     ReplaySlider.-unused Static { color: $foreground 65%; }
     """
     place = KeyPlace.SLIDER
@@ -73,6 +76,7 @@ class ReplaySlider(Container, can_focus=True):
         self._shown = Content()
         self._was_playing = False
         self._bar = (0, 0)
+        self._num_lines = 1
 
     def compose(self) -> ComposeResult:
         yield Static(markup=False)
@@ -85,10 +89,20 @@ class ReplaySlider(Container, can_focus=True):
         is_unused = self._is_unused
         self.set_class(is_unused, "-unused")
         width = self.content_size.width
-        line = Content(self._unused_line()) if is_unused else self._slider_line(width)
+        has_key_line = not is_unused and self.app.size.height >= MIN_HEIGHT_FOR_KEYS
+        if is_unused:
+            line = Content(self._unused_line())
+        else:
+            line = self._slider_line(width, has_key_line=has_key_line)
+        if has_key_line:
+            line = Content("\n").join([line, self._key_line(width)])
+        num_lines = 2 if has_key_line else 1
+        if num_lines != self._num_lines:
+            self._num_lines = num_lines
+            self.styles.height = num_lines
         if not line.is_same(self._shown):
             self._shown = line
-            self.query_one(Static).update(line.truncate(width, ellipsis=True))
+            self.query_one(Static).update(line)
 
     @property
     def _is_unused(self) -> bool:
@@ -103,48 +117,60 @@ class ReplaySlider(Container, can_focus=True):
         keys = f"{key_of(self.app, 'play')} replays   {self._move_keys()} moves in it"
         return f"recording {duration(self.replay.duration)}   {keys}"
 
-    def _slider_line(self, width: int) -> Content:
+    def _slider_line(self, width: int, *, has_key_line: bool) -> Content:
         replay = self.replay
         if replay.problem:
             return Content(replay.problem)
+        place_text = duration(replay.position)
         whole_text = duration(replay.duration)
-        place_text = f"{duration(replay.position):>{len(whole_text)}} of {whole_text}"
-        head_text = f"{self._state_text()}  {place_text} "
-        tail_text = "" if replay.reading is None else f"  reading {percent(replay.reading)}"
+        head_text = f"{self._state_text()}  {place_text:>{len(whole_text)}} "
+        tail_text = f" {whole_text}"
+        if replay.reading is not None:
+            tail_text += f"  reading {percent(replay.reading)}"
         bar_width = width - len(head_text) - len(tail_text)
         if bar_width < MIN_BAR_WIDTH:
             return Content(f"{head_text}{tail_text}")
-        for key_text in self._list_keys():
+        for next_key in [] if has_key_line else self._list_keys():
+            key_text = f"  {next_key.key} {next_key.text}"
             if bar_width - len(key_text) >= MIN_BAR_WIDTH:
                 tail_text += key_text
                 bar_width -= len(key_text)
+        self._bar = (len(head_text), bar_width)
+        return Content.assemble(head_text, *self._draw_bar(bar_width), tail_text)
+
+    def _draw_bar(self, width: int) -> list[tuple[str, str]]:
+        """Return the cells of the bar, with the times in which a rank was slow and where the replay
+        is."""
+        replay = self.replay
         share = replay.position / replay.duration if replay.duration else 1.0
         # One cell of the bar is the place of the replay itself.
-        num_done = round((bar_width - 1) * share)
-        self._bar = (len(head_text), bar_width)
+        num_done = round((width - 1) * share)
         cells = [(palette.sign("full"), "")] * num_done
-        cells += [(palette.sign("rest"), "")] * (bar_width - num_done)
+        cells += [(palette.sign("rest"), "")] * (width - num_done)
         for begin, end in replay.slow_spells:
             first, last = (
-                min(max(round((bar_width - 1) * seconds / replay.duration), 0), bar_width - 1)
+                min(max(round((width - 1) * seconds / replay.duration), 0), width - 1)
                 for seconds in (begin, end)
             )
             cells[first : last + 1] = [(sign, SLOW_INK) for sign, _ in cells[first : last + 1]]
             cells[first] = (palette.sign("slow"), SLOW_INK)
         cells[num_done] = (palette.sign("live"), "")
-        return Content.assemble(head_text, *cells, tail_text)
+        return cells
 
-    def _list_keys(self) -> list[str]:
+    def _key_line(self, width: int) -> Content:
         """Return what the keys of a replay do, the most important ones first."""
+        return draw_next_keys(self._list_keys(), width, is_calm=True) or Content()
+
+    def _list_keys(self) -> list[NextKey]:
         replay = self.replay
         play, slower, faster, end = (
             key_of(self.app, name) for name in ("play", "slower", "faster", "end")
         )
         return [
-            f"  {play} {'pause' if replay.is_playing else 'play'}",
-            f"  {self._move_keys()} step",
-            f"  {slower}/{faster} speed",
-            f"  {end} newest",
+            NextKey(play, "pause" if replay.is_playing else "play"),
+            NextKey(self._move_keys(), "move"),
+            NextKey(f"{slower} {faster}", f"speed {replay.speed:g}x"),
+            NextKey(end, "to the newest step" if replay.is_live else "to the end"),
         ]
 
     def _move_keys(self) -> str:

@@ -102,6 +102,7 @@ def test_hosts_of_a_hostfile_have_lines(tmp_path: Path) -> None:
         ("a", 1, 3),
         ("b2", 2, 4),
     ]
+    assert slots["b"].origin.key == "slots"
 
 
 @pytest.mark.parametrize("line", ["Host", "Host near\n Port x", ""])

@@ -624,16 +624,23 @@ def test_a_warning_of_a_check_is_noted_once_though_a_restart_checks_again() -> N
 
 
 def test_a_warning_of_many_hosts_names_some_of_them() -> None:
-    hosts = tuple(range(40))
+    hosts = tuple(range(39))
     history = History(from_file(plan(40), "lab.toml"))
     for on in hosts:
         text = "the same machine (2 cores): such hosts do not make training faster"
         history.session(CheckFinished(on, "address", "warning", text, "keep node1 alone", hosts))
     (note,) = [one.text for one in history.state().log.notes if "same machine" in one.text]
     assert note == (
-        "node1, node2 and 38 more: address: the same machine (2 cores): such hosts do not "
+        "node1, node2 and 37 more: address: the same machine (2 cores): such hosts do not "
         "make training faster (see rankboard doctor --hosts lab.toml)"
     )
+
+
+def test_a_warning_of_all_hosts_names_none_of_them() -> None:
+    history = History(plan(4))
+    history.session(CheckFinished(0, "load", "warning", "the host is busy", same=(0, 1, 2, 3)))
+    (note,) = [one.text for one in history.state().log.notes if "busy" in one.text]
+    assert note.startswith("all 4 hosts: load: the host is busy")
 
 
 def test_notes_tell_what_the_session_did() -> None:

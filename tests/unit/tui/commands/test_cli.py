@@ -14,7 +14,7 @@ from tests.kit.commands import Done, call_rankboard
 from tests.kit.launches import RANKBOARD
 from training import options, registry
 from training.job import Job, JobError, field_groups, flag
-from tui.commands.cli import COMMANDS, make_whole_app
+from tui.commands.cli import COMMANDS, COMMON_FLAGS, make_whole_app
 
 WITH_HELP = (*COMMANDS, "lab up", "lab rate", "config show", "config validate", "config schema")
 
@@ -46,19 +46,19 @@ def call(*words: str, width: int = 80) -> Done:
         ),
         (
             ("doctr",),
-            "rankboard has no command 'doctr': did you mean 'doctor'? rankboard --help lists all "
-            "commands",
+            "rankboard has no command 'doctr': did you mean 'doctor'? rankboard --help all lists "
+            "all commands",
         ),
         (
             ("other.toml",),
             "rankboard has no command 'other.toml'. To use a hosts file, write: rankboard --hosts "
             "other.toml",
         ),
-        (("kill",), "rankboard has no command 'kill'. rankboard --help lists all commands"),
+        (("kill",), "rankboard has no command 'kill'. rankboard --help all lists all commands"),
         (
             ("proone",),
-            "rankboard has no command 'proone': did you mean 'parse'? rankboard --help lists all "
-            "commands",
+            "rankboard has no command 'proone': did you mean 'parse'? rankboard --help all lists "
+            "all commands",
         ),
         (
             ("lab", "ls"),
@@ -173,9 +173,9 @@ def test_a_rank_is_not_given_what_the_job_leaves_out() -> None:
         Job(epochs=-1)
 
 
-@pytest.mark.parametrize("command", ["", *WITH_HELP])
-def test_the_help_is_plain(command: str) -> None:
-    done = call(*command.split(), "--help")
+@pytest.mark.parametrize("words", ["--help", "--help all", *(f"{one} --help" for one in WITH_HELP)])
+def test_the_help_is_plain(words: str) -> None:
+    done = call(*words.split())
     assert done.returncode == 0
     assert max(map(len, done.stdout.splitlines())) <= 80
     # What a parser writes by itself: a type for a value, a bound, its own mark of a default, and a
@@ -185,15 +185,29 @@ def test_the_help_is_plain(command: str) -> None:
     assert not re.search(unsaid, done.stdout)
     assert "Examples:" in done.stdout
     assert re.search(r"Examples:\s*\n  rankboard ", done.stdout), "they are indented"
-    words = " ".join(re.sub("[│╭╮╰╯─]", " ", done.stdout).split())
-    for default in re.findall(r"\(default: [^)]*\) \(default", words):
+    text = " ".join(re.sub("[│╭╮╰╯─]", " ", done.stdout).split())
+    for default in re.findall(r"\(default: [^)]*\) \(default", text):
         raise AssertionError(default)
 
 
-def test_the_help_has_every_flag_and_the_options_of_every_method(tmp_path: Path) -> None:
+def test_the_short_help_has_what_most_people_need() -> None:
+    done = call("--help")
+    text = " ".join(done.stdout.replace("│", " ").split())
+    assert len(done.stdout.splitlines()) <= 60
+    for flag_name in COMMON_FLAGS:
+        assert f" {flag_name} " in text
+    for command in COMMANDS:
+        assert re.search(rf"\b{command}\b", text)
+    assert " --momentum " not in text
+    assert "rankboard --help all shows all options" in text
+    assert call("--local", "2", "-h").stdout == done.stdout
+    assert call("-h", "all").stdout == call("--help", "all").stdout
+
+
+def test_the_whole_help_has_every_flag_and_the_options_of_every_method(tmp_path: Path) -> None:
     env = {"COLUMNS": "80", "PATH": "", "HOME": str(tmp_path)}
     help = subprocess.run(
-        [RANKBOARD, "--help"], env=env, capture_output=True, text=True, check=True
+        [RANKBOARD, "--help", "all"], env=env, capture_output=True, text=True, check=True
     ).stdout
     words = " ".join(help.replace("│", " ").split())
     for name, group in field_groups().items():

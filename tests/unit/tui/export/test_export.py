@@ -108,6 +108,11 @@ def test_json_is_strict_and_read_back(run: Run, figures: RunFigures) -> None:
     assert found["summary"]["verdict"] == "finished"
 
 
+def test_a_program_gets_the_path(run: Run, figures: RunFigures) -> None:
+    done = run(export, runs=["a-run"], to=Format.JSON, json=True)
+    assert json.loads(done.stdout) == {"run": "a-run", "path": "exports/json/a-run.json"}
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_tensorboard_opens_it(run: Run, figures: RunFigures, tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_multiplexer import EventMultiplexer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import chdir
 from pathlib import Path
@@ -26,7 +27,9 @@ def mistakes(folder: Path, *words: str) -> list[str]:
     """The mistakes that `rankboard` tells of these words, in this folder."""
     with chdir(folder):
         done = call_rankboard(*words)
-    assert (done.returncode, done.stdout) == (2, "")
+    assert done.returncode == 2
+    if "--json" not in words:
+        assert done.stdout == ""
     assert list(folder.iterdir()) in ([], [folder / "hosts.toml"]), "nothing was started"
     return [line.removeprefix("rankboard: ") for line in done.stderr.splitlines()]
 
@@ -156,3 +159,44 @@ def test_mistakes_in_the_fit_of_a_job_are_told_at_once(tmp_path: Path) -> None:
         "--model",
         "--batch-size",
     ]
+
+
+def test_programs_that_read_json_get_mistakes_with_fields(tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        done = call_rankboard("--run", "--json", "--local", "2", "--epohcs", "3", "--lr", "fast")
+        unknown, wrong = map(json.loads, done.stdout.splitlines())
+    assert (unknown["event"], unknown["host"], unknown["rank"]) == ("mistake", None, None)
+    assert (unknown["flag"], wrong["flag"], wrong["value"]) == ("--epohcs", "--lr", "fast")
+    assert "--epochs" in unknown["problem"]
+    assert done.stderr.count("rankboard: --") == 2, "people are told as well"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("events", "nothing"),
+        ("events", "last", "--event", "stepp"),
+        ("events", "--run"),
+        ("stop", "--json", "nothing"),
+        ("export", "--json", "nothing", "--to", "json"),
+        ("compare", "--json", "nothing", "last"),
+        ("attach", "--run", "--json", "nothing"),
+        ("runs", "--json", "loss<"),
+    ],
+)
+def test_so_do_those_of_other_commands(words: tuple[str, ...], tmp_path: Path) -> None:
+    with chdir(tmp_path):
+        done = call_rankboard(*words)
+    assert done.returncode == 2
+    mistakes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {mistake["event"] for mistake in mistakes} == {"mistake"}
+    assert all(mistake["problem"] or mistake["hint"] for mistake in mistakes)
+
+
+def test_nobody_else_gets_json(tmp_path: Path) -> None:
+    """Also after a command that printed JSON, in the same process."""
+    with chdir(tmp_path):
+        call_rankboard("events", "nothing")
+        # Behind -- stands a script with flags of its own.
+        words = ("--run", "--local", "2", "--lr", "1", "--", "train.py", "--json")
+        assert (call_rankboard(*words).stdout, call_rankboard("stop", "nothing").stdout) == ("", "")

@@ -316,7 +316,7 @@ def test_a_replay_says_why_it_cannot_go_on(player: Callable[..., Player]) -> Non
     shutil.rmtree(replay.folder)
     assert [*replay.batches()] == []
     told = f"{replay.folder} is gone: somebody has deleted the run"
-    assert ReplaySlider(replay)._slider_line(80).plain == told
+    assert ReplaySlider(replay)._slider_line(80, has_key_line=True).plain == told
 
 
 def test_nothing_is_replayed_where_nothing_is_recorded(tmp_path: Path) -> None:
@@ -395,7 +395,7 @@ async def test_a_click_on_the_bar_goes_to_its_time(
 async def test_a_replay_that_nobody_has_used_has_no_bar(player: Callable[..., Player]) -> None:
     replay = player().replay
     app = SliderApp(replay)
-    async with app.run_test(size=(80, 10)) as pilot:
+    async with app.run_test(size=(80, 24)) as pilot:
         app.slider.show()
         await pilot.pause()
         line = str(app.slider.query_one(Static).content)
@@ -404,8 +404,8 @@ async def test_a_replay_that_nobody_has_used_has_no_bar(player: Callable[..., Pl
         replay.change_speed(1)
         app.slider.show()
         line = str(app.slider.query_one(Static).content)
-        assert line.startswith(f"‖ 2x  {duration(replay.duration)} of ")
-        assert line.endswith("space play  ←/→ step  </> speed  end newest")
+        assert line.startswith(f"‖ 2x  {duration(replay.duration)} ━")
+        assert line.endswith("space play   ←/→ move   < > speed 2x   end to the end")
     app = SliderApp(replay)
     async with app.run_test(size=(40, 10)) as pilot:
         app.slider.show()

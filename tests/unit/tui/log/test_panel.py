@@ -52,7 +52,7 @@ def caption(stage: Stage) -> str:
 async def test_news_and_all_lines() -> None:
     stage = Stage()
     async with trained(stage) as pilot:
-        assert log(stage)[-5:-3] == [f"[0-3] {'loading shard':91} x4", "  [0] reached (step) 0"]
+        assert log(stage)[-5:-3] == [f"[0-3] {'loading shard':90} x4", "  [0] reached (step) 0"]
         assert not any(ROUTINE in row for row in log(stage))
         assert "news, 4 lines hidden, all ranks, following" in caption(stage)
         await pilot.press("v")
@@ -124,7 +124,7 @@ async def test_filter_shows_only_what_has_it_and_esc_takes_it_back() -> None:
         view = stage.screen.query_one(LogView)
         await pilot.press("ampersand", *"14|shard")
         await until(pilot, lambda: "matching 14|shard" in caption(stage))
-        assert log(stage) == [f"[0-3] {'loading shard':91} x4", "  [2] reached (step) 14"]
+        assert log(stage) == [f"[0-3] {'loading shard':90} x4", "  [2] reached (step) 14"]
         await pilot.press("enter")
         await until(pilot, lambda: stage.app.focused is view)
         await pilot.press("ampersand", *"|x", "escape")

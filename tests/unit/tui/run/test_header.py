@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from remote.events import HostLost, SessionClosed
 from remote.run.findings.rates import step_means
 from remote.run.state.phases import RunPhase
-from tests.kit.histories import History, plan, said, stepped
+from tests.kit.histories import START, History, plan, said, stepped
 from tests.kit.scripts import line, script, seen, started
 from training.wire.host_events import Exited, Launched
 from tui.charts.chart_view import ChartView
 from tui.charts.heading import heading
 from tui.charts.kinds import KINDS
 from tui.charts.make_drawing import make_drawing
+from tui.kit import palette
+from tui.kit.widgets.verdict_strip import Severity
 from tui.run.components.header import script_notes
 from tui.run.components.header_figures import HeaderFigure, header_figures
-from tui.run.components.header_lines import figure_lines, phase_text
+from tui.run.components.header_lines import (
+    NO_TOTAL,
+    RunLength,
+    figure_lines,
+    phase_text,
+    progress_line,
+)
 from tui.run.components.phase_line import phase_line
 
 
@@ -52,6 +62,31 @@ def test_a_step_takes_the_same_time_in_the_header_the_phases_and_the_chart(is_ov
     parts = heading(make_drawing(state, phases, view), phases, view, 60)
     assert parts[0][0] == step_text
     assert step_text == ("295 ms" if is_over else "110 ms")
+
+
+@pytest.mark.parametrize(("loss", "has_bar"), [(0.5, True), (9_000.0, False)])
+def test_no_full_bar_praises_a_run_that_has_diverged(loss: float, has_bar: bool) -> None:
+    history = History(plan(1)).training(steps=0, total=20)
+    for step in range(1, 21):
+        history.rank(
+            0, replace(stepped(0, step), loss=2.0 if step == 1 else loss * (1 + step / 100))
+        )
+    history.done(0).closed()
+    line = progress_line(history.state(), RunLength(2, 20), 80, START, Severity.NEUTRAL).plain
+    assert ("100%" in line) is has_bar
+    assert (palette.sign("full") * 20 in line) is has_bar
+    assert "step 20/20" in line
+
+
+def test_a_script_says_why_it_has_no_end() -> None:
+    history = started(script(watch=True))
+    history.rank(0, stepped(0, 1, compute=0.01))
+    line = progress_line(history.state(), RunLength(0, 0), 80, START, Severity.NEUTRAL).plain
+    assert f"step 1  {NO_TOTAL}" in line
+    line = progress_line(history.state(), RunLength(0, 60), 80, START, Severity.NEUTRAL).plain
+    assert NO_TOTAL not in line
+    assert "step 1/60" in line
+    assert "ETA" in line
 
 
 def test_a_script_is_told_in_its_log_how_to_have_progress() -> None:

@@ -112,7 +112,7 @@ def strip_text(stage: Stage) -> str:
 
 
 def line_of(stage: Stage, name: str) -> str:
-    return next((line for line in stage.text().splitlines() if line.startswith(name)), "")
+    return next((line for line in stage.text().splitlines() if line.lstrip().startswith(name)), "")
 
 
 def panel_text(stage: Stage) -> str:

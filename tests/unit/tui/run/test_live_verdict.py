@@ -26,6 +26,7 @@ from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.run.json_printer import JsonPrinter
 from tui.run.live_verdict import (
     NOTICE_SECONDS,
+    PAST_SECONDS,
     find_load_notice,
     judge_live_run,
     list_alerts,
@@ -78,6 +79,15 @@ async def test_a_rank_that_is_as_fast_as_others_again_is_not_called_slow_beside_
         assert stage.session.state.stragglers.by_rank, "the checks have to agree"
         assert "▲" not in stage.text()
         assert "no problems" in stage.text()
+
+
+def test_what_is_over_is_told_for_a_while() -> None:
+    alert = Alert(Alarm.STRAGGLER, 1000.0, "all ranks wait for rank 1", over=1010.0, subject=1)
+    run = History(plan(2)).training(5).state()
+    verdict = judge_live_run(run, [alert], KEYS, 1020.0)
+    assert verdict.is_past
+    assert verdict.title.startswith("rank 1 was slow for 10 s, recovered at ")
+    assert not judge_live_run(run, [alert], KEYS, 1010.0 + PAST_SECONDS + 1).title
 
 
 async def test_y_copies_the_command_without_the_slow_host() -> None:

@@ -131,7 +131,7 @@ async def test_a_finished_run_is_summed_up() -> None:
         await stage.ended(pilot)
         text = stage.text()
         assert "✓ finished in" in text
-        assert re.search(r"✓ finished in \S+ s: test accuracy 94.7%", text)
+        assert re.search(r"✓ finished in \S+ s without problems: test accuracy 94.7%", text)
         assert (
             "mean over classes: precision 85.4%, recall 85.0%, F1 85.0%; all in report.txt" in text
         )

@@ -274,6 +274,24 @@ def test_ranks_beside_other_programs_are_late_in_turn_so_that_takes_longer_to_be
     assert [one.rank for one in history.state().stragglers.slow] == [2]
 
 
+@pytest.mark.parametrize(
+    ("machines", "cores", "steps"),
+    [
+        pytest.param("aaaa", (2.0,) * 4, 60, id="one machine"),
+        pytest.param("aaaa", (0.4, 0.4, 0.2, 0.4), SURE, id="it has fewer cores"),
+        pytest.param("abcd", (2.0,) * 4, SURE, id="a machine of its own"),
+    ],
+)
+def test_fast_steps_have_to_be_late_for_longer_where_ranks_share_their_cores(
+    machines: str, cores: Sequence[float], steps: int
+) -> None:
+    history = with_hosts(cores, machines)
+    made(history, slow_rank(2, 0.09), steps - 1, step=0.1)
+    assert not history.state().stragglers.slow
+    made(history, slow_rank(2, 0.09), 1, first=steps, step=0.1)
+    assert [one.rank for one in history.state().stragglers.slow] == [2]
+
+
 def test_its_cores_are_slower() -> None:
     history = begun()
     for step in range(1, SURE + 1):

@@ -86,16 +86,18 @@ class Shown(InkedApp[None]):
         return screen_text(self).splitlines()
 
 
-async def test_the_first_column_stays_and_signs_tell_of_columns_at_both_sides() -> None:
+async def test_the_first_column_stays_and_signs_tell_of_columns_where_keys_go_there() -> None:
     app = Shown()
     async with app.run_test(size=(20, 5)) as pilot:
         table = app.query_one(CellTable)
         row = tuple(map(TableCell, ("7", "abcdefgh", "0.25", "480M", "97%")))
         table.fill([row])
         await until(pilot, lambda: "loss" in app.lines[0])
-        assert app.lines[0].rstrip() == "rank trend   loss  ›"
+        app.screen.set_focus(None)
+        await until(pilot, lambda: "›" not in app.lines[0])
         assert app.lines[1].rstrip() == "   7 defgh   0.25"  # of a trend the end
         app.screen.set_focus(table)
+        await until(pilot, lambda: app.lines[0].rstrip() == "rank trend   loss  ›")
         await until(pilot, lambda: table.allow_horizontal_scroll)
         await pilot.press("right")
         await until(pilot, lambda: "memory" not in app.lines[0] and "trend" not in app.lines[0])

@@ -1,0 +1,81 @@
+"""How long a run may take, by the newest recorded run on the same hosts whose steps are as much
+work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import NamedTuple
+
+from remote.format import approximate, count, duration, step_time
+from remote.plan.expected import expect_work
+from remote.plan.plan import Plan
+from remote.record import index
+from remote.record.entry import FINISHED, Entry
+from training.job import Job, names_by_effect
+from training.setting import SAME_STEP_WORK
+from tui.launch.recent_work import parse_work
+
+FEWEST_STEPS = 10
+"""Steps that a recorded run has to have made."""
+MOST_RUNS = 200
+"""Recorded runs that are looked at, the newest ones."""
+
+
+class TimedRun(NamedTuple):
+    """A recorded run that tells how long others take."""
+
+    job: Job
+    run: Entry
+
+    @property
+    def beside_steps(self) -> float:
+        """Return the seconds that the run took beside its steps: its start, tests and end."""
+        return max(0.0, (self.run.elapsed or 0.0) - self.run.step * (self.run.step_seconds or 0.0))
+
+
+def list_timed_runs(runs_dir: Path) -> list[TimedRun]:
+    """Return the runs recorded in a folder that tell how long others take, the newest first."""
+    timed_runs = []
+    for run in reversed(index.entries(runs_dir)[-MOST_RUNS:]):
+        if run.verdict != FINISHED or run.step < FEWEST_STEPS or not run.step_seconds:
+            continue
+        job = parse_work(run)
+        if isinstance(job, Job):
+            timed_runs.append(TimedRun(job, run))
+    return timed_runs
+
+
+def describe_estimate(plan: Plan, timed_runs: Iterable[TimedRun]) -> str:
+    """Say how long a planned run takes: "takes ~12 s: 23 steps of 39 ms, 11 s start and tests, as
+    in baseline". Where no run tells, say how many steps it makes; "" if that is not known either.
+    """
+    work = expect_work(plan)
+    job = plan.job
+    total_steps = job.total_steps(work.steps_per_epoch) if job and work else 0
+    if job is None or not total_steps:
+        return ""
+    host_names = [host.name for host in plan.hosts]
+    similar_runs = (
+        timed
+        for timed in timed_runs
+        if timed.run.ranks == plan.world_size
+        and list(timed.run.hosts) == host_names
+        and _work_of_step(timed.job) == _work_of_step(job)
+    )
+    similar = next(similar_runs, None)
+    if similar is None:
+        return f"{count(total_steps, 'step')}; how long they take is known after a first run"
+    step_seconds = similar.run.step_seconds or 0.0
+    seconds = total_steps * step_seconds + similar.beside_steps
+    run_name = similar.run.label or similar.run.name
+    steps_text = f"{count(total_steps, 'step')} of {step_time(step_seconds)}"
+    beside_text = f"{duration(similar.beside_steps)} start and tests"
+    return f"takes {approximate(seconds)}: {steps_text}, {beside_text}, as in {run_name}"
+
+
+def _work_of_step(job: Job) -> Sequence[object]:
+    """Return the settings on which the work of a step depends."""
+    other_names = names_by_effect(*SAME_STEP_WORK)
+    return [getattr(job, field.name) for field in fields(job) if field.name not in other_names]
