@@ -40,6 +40,9 @@ WHOLE = 1 << 18
 END_OF_RANK = 1 << 13
 """Bytes at the end, for each rank, of which it reads a few steps of each block: its last ones are
 among them."""
+LONGEST_BLOCK = 3.0
+"""Seconds after a step within which the block that has it is recorded, where no connection was
+slow: agents send what ranks told once a second."""
 LINES = 4_000
 """About how many of the lines with steps and samples a preview reads in between."""
 PLACES = 8
@@ -142,7 +145,9 @@ class Tape:
                 return False
             record_count -= sum(map(_count_steps, self._next))
             if not self._apply_line(end_time):
+                self._apply_steps_behind(end_time)
                 return False
+            # Only now all records up to this place have been applied, and none beyond it.
             self._keep_copy()
         return True
 
@@ -158,6 +163,39 @@ class Tape:
                 self._next.insert(0, record)
                 return False
         return True
+
+    def _apply_steps_behind(self, end_time: float) -> None:
+        """Apply the steps up to a time that stand behind a record of later.
+
+        The steps of a second come as a block of each rank, one rank after the other. Without this,
+        the first ranks would be up to a block ahead of the others at any time in it.
+        """
+        self._read_ahead(end_time + LONGEST_BLOCK)
+        pending_records = list[Record]()
+        pending_ranks = set[int]()
+        for record in self._next:
+            if not isinstance(record.event, (StepBlock, StepFinished)):
+                pending_records.append(record)
+                continue
+            rank = record.event.rank
+            for step in (record,) if rank in pending_ranks else split_steps(record):
+                # The steps of a rank stay in their order.
+                if rank in pending_ranks or self._time_of(step) > end_time:
+                    pending_ranks.add(rank)
+                    pending_records.append(step)
+                else:
+                    apply_record(self.state, step)
+        self._next = pending_records
+
+    def _read_ahead(self, end_time: float) -> None:
+        """Read the next lines, up to one that has a record of after this time."""
+        is_read = any(self._time_of(record) > end_time for record in self._next)
+        while not is_read:
+            line_records = self._reader.read_records()
+            self._next += line_records
+            is_read = not line_records or any(
+                self._time_of(record) > end_time for record in line_records
+            )
 
     def preview(self) -> None:
         """Apply all records from here on; if they are `LARGE`, leave out most steps, samples and

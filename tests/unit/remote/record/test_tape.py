@@ -155,6 +155,33 @@ def test_the_steps_of_a_block_are_taken_in_up_to_the_time(
     played.close()
 
 
+def test_at_any_time_all_ranks_are_at_the_step_of_that_time_though_their_blocks_come_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tape, "APART", 1)
+    made = History(plan(4)).training(0, 300)
+    begin = made.now
+    for first in (1, 101, 201):
+        made.now += 1.0
+        for rank in range(4):
+            made.say(rank, block(rank, first, 100, made.now), after=0.0)
+            made.say(rank, OutputText(rank, "stdout", f"{first} done"), after=0.0)
+    played = Tape(recorded(tmp_path, made), made.plan)
+    for step in (37, 150, 151, 299, 250, 100, 8, 300):
+        until = begin + (step + 0.5) / 100
+        if played.state.now > until:
+            played.rewind(until)
+        while played.advance(until, 100):
+            pass
+        assert [rank.step for rank in played.state.ranks] == [step] * 4
+    assert not played.advance(END, 10**6)
+    at_once = Tape(tmp_path / made.plan.run, made.plan)
+    assert not at_once.advance(END, 10**6)
+    assert told(played.state) == told(at_once.state), "each record was applied once"
+    at_once.close()
+    played.close()
+
+
 @pytest.mark.parametrize("ranks", [2, 16])
 def test_an_overview_applies_few_steps_of_few_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int
