@@ -4,6 +4,7 @@ its state."""
 from __future__ import annotations
 
 from bisect import bisect
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from operator import attrgetter
@@ -101,6 +102,9 @@ class Tape:
         self.state = moment.state
         self._reader.continue_from(moment)
         self._next: list[Record] = []
+        """What is left of the current line."""
+        self._lines_ahead = deque[list[Record]]()
+        """What is left of lines that were read for the steps of other ranks."""
 
     @property
     def share(self) -> float:
@@ -139,7 +143,7 @@ class Tape:
         Each step of a block is one. Return True if there are more up to that time. Raises:
         OtherFormat; RunFolderError."""
         while record_count > 0:
-            self._next = self._next or self._reader.read_records()
+            self._next = self._next or self._read_line()
             if not self._next:
                 self._reader.check_end()
                 return False
@@ -147,8 +151,9 @@ class Tape:
             if not self._apply_line(end_time):
                 self._apply_steps_behind(end_time)
                 return False
-            # Only now all records up to this place have been applied, and none beyond it.
-            self._keep_copy()
+            # Only then all records up to this place have been applied, and none beyond it.
+            if not self._lines_ahead:
+                self._keep_copy()
         return True
 
     def _apply_line(self, end_time: float) -> bool:
@@ -171,31 +176,45 @@ class Tape:
         the first ranks would be up to a block ahead of the others at any time in it.
         """
         self._read_ahead(end_time + LONGEST_BLOCK)
-        pending_records = list[Record]()
         pending_ranks = set[int]()
-        for record in self._next:
+        pending_lines = [
+            self._apply_steps_of_line(line_records, end_time, pending_ranks)
+            for line_records in (self._next, *self._lines_ahead)
+        ]
+        # Something is left of the first line: the record of later.
+        self._next = pending_lines[0]
+        self._lines_ahead = deque(filter(None, pending_lines[1:]))
+
+    def _apply_steps_of_line(
+        self, line_records: Sequence[Record], end_time: float, pending_ranks: set[int]
+    ) -> list[Record]:
+        """Apply the steps up to a time, but for those of ranks of which earlier ones are pending.
+        Return the records that are left, and add their ranks to the pending ones."""
+        pending_records = list[Record]()
+        for record in line_records:
             if not isinstance(record.event, (StepBlock, StepFinished)):
                 pending_records.append(record)
                 continue
             rank = record.event.rank
             for step in (record,) if rank in pending_ranks else split_steps(record):
-                # The steps of a rank stay in their order.
                 if rank in pending_ranks or self._time_of(step) > end_time:
                     pending_ranks.add(rank)
                     pending_records.append(step)
                 else:
                     apply_record(self.state, step)
-        self._next = pending_records
+        return pending_records
 
     def _read_ahead(self, end_time: float) -> None:
         """Read the next lines, up to one that has a record of after this time."""
-        is_read = any(self._time_of(record) > end_time for record in self._next)
-        while not is_read:
+        line_records = self._lines_ahead[-1] if self._lines_ahead else self._next
+        while line_records and all(self._time_of(record) <= end_time for record in line_records):
             line_records = self._reader.read_records()
-            self._next += line_records
-            is_read = not line_records or any(
-                self._time_of(record) > end_time for record in line_records
-            )
+            if line_records:
+                self._lines_ahead.append(line_records)
+
+    def _read_line(self) -> list[Record]:
+        """Return the records of the next line."""
+        return self._lines_ahead.popleft() if self._lines_ahead else self._reader.read_records()
 
     def preview(self) -> None:
         """Apply all records from here on; if they are `LARGE`, leave out most steps, samples and

@@ -122,8 +122,21 @@ def guess_text(result: StudyResult) -> str:
     # Of runs whose length is not set, nobody knows whether more of it would help.
     meaning = "not trained long enough to compare" if length else "nothing was learned to compare"
     after_text = f"after {length} " if length else ""
-    loss_text = f" (loss of guessing: {guess_loss:.2f})" if math.isfinite(guess_loss) else ""
-    return f"{meaning}: {after_text}all runs still guess{loss_text}"
+    values = [run_end.value for run_end in counted_runs if run_end.value is not None]
+    guess_words = _describe_guesses(min(values, default=math.nan), guess_loss, is_near=is_guess)
+    return f"{meaning}: {after_text}{guess_words}"
+
+
+def _describe_guesses(best_loss: float, guess_loss: float, *, is_near: bool) -> str:
+    """Say how near to guesses runs are, whose best loss this is. `is_near`: all losses are."""
+    if not math.isfinite(guess_loss):
+        return "all runs still guess"
+    guess_text = f"{guess_loss:.2f}"
+    best_text = f"{best_loss:.2f}"
+    # A chart shows a loss below that of guesses, so the words must not deny it.
+    if is_near and best_loss < guess_loss and best_text != guess_text:
+        return f"barely better than guessing (best {best_text}, guessing {guess_text})"
+    return f"all runs still guess (loss of guessing: {guess_text})"
 
 
 def find_guess_loss(study: Study) -> float:

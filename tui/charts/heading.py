@@ -282,16 +282,18 @@ def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
             parts += [(f"{palette.sign('curve')} mean", LINE)]
         if any(curve.band for curve in drawing.curves):
             parts += [(f"{palette.sign('band')} {drawing.band_name}", LINE)]
+    # The header's best is the accuracy, and that test may have had another loss.
+    best_word = "best" if drawing.options.unit is Unit.SHARE else "lowest"
     for curve in drawing.curves:
         test_text = f"{curve.end_name} {curve.end_value}"
         sign = palette.sign("test")
         if curve.signed and curve.end_value == drawing.best_test:
-            parts += [(f"{sign} {test_text} (best)", curve.colour)]
+            parts += [(f"{sign} {test_text} ({best_word})", curve.colour)]
             continue
         if curve.colour == TEST:
             parts += [(test_text, curve.colour)]
         if curve.signed:
-            parts += [(f"{sign} best {drawing.best_test}", curve.colour)]
+            parts += [(f"{sign} {best_word} {drawing.best_test}", curve.colour)]
     while parts and _total_length(_spaced(parts)) > room:
         parts.pop(0)
     return _spaced(parts)

@@ -38,8 +38,6 @@ SPACE = 2
 """Columns between two of the table."""
 DURATION_WIDTH = 9
 """Columns of the time that runs took."""
-STEPS_WIDTH = 9
-"""Columns of the number of steps."""
 AXIS_WIDTHS = range(12, 49)
 """Columns of the axis on which the values of runs stand."""
 
@@ -166,8 +164,14 @@ class FactColumns(NamedTuple):
     columns: list[TableColumn]
     rows: list[TableRow]
     """The texts of each cell in them."""
-    has_axis: bool
-    """True if the last one draws where the values of the runs lie."""
+    axis_ends: str = ""
+    """Where the last one draws the values of the runs, both ends of its axis: "2.24 to 2.31"; ""
+    where none does."""
+
+    @property
+    def has_axis(self) -> bool:
+        """Return True if the last one draws where the values of the runs lie."""
+        return bool(self.axis_ends)
 
 
 def make_fact_columns(result: StudyResult, groups: Sequence[CellGroup], room: int) -> FactColumns:
@@ -179,22 +183,31 @@ def make_fact_columns(result: StudyResult, groups: Sequence[CellGroup], room: in
         table.append((TableColumn("duration", DURATION_WIDTH), durations))
         room -= DURATION_WIDTH
     step_counts = [count_steps(group[0].cell) for group in groups]
-    if room >= STEPS_WIDTH and len(set(step_counts)) > 1:
-        step_cells = [TableCell(f"{steps:,}" if steps else UNKNOWN) for steps in step_counts]
-        table.append((TableColumn("steps", STEPS_WIDTH), step_cells))
-        room -= STEPS_WIDTH
+    step_texts = [f"{steps:,}" if steps else UNKNOWN for steps in step_counts]
+    steps_width = max(map(len, ("steps", *step_texts))) + SPACE
+    if room >= steps_width and len(set(step_counts)) > 1:
+        table.append((TableColumn("steps", steps_width), [TableCell(text) for text in step_texts]))
+        room -= steps_width
     axis_column = _make_axis_column(result.study, groups, room - SPACE - 1)
+    axis_ends = ""
     if axis_column:
-        table.append(axis_column)
+        table.append((axis_column.column, axis_column.cells))
+        axis_ends = axis_column.ends
     rows = [
         tuple(column_cells[number] for _, column_cells in table) for number in range(len(groups))
     ]
-    return FactColumns([column for column, _ in table], rows, axis_column is not None)
+    return FactColumns([column for column, _ in table], rows, axis_ends)
 
 
-def _make_axis_column(
-    study: Study, groups: Sequence[CellGroup], room: int
-) -> tuple[TableColumn, list[TableCell]] | None:
+class _AxisColumn(NamedTuple):
+    """A column that draws values on an axis."""
+
+    column: TableColumn
+    cells: list[TableCell]
+    ends: str
+
+
+def _make_axis_column(study: Study, groups: Sequence[CellGroup], room: int) -> _AxisColumn | None:
     """Return where the values of the runs of each row lie; None without room or differences."""
     values_by_row = [_values(group) for group in groups]
     values = [value for row_values in values_by_row for value in row_values]
@@ -207,17 +220,20 @@ def _make_axis_column(
     rounded_ends = [number(low), number(high)]
     if study.metric != "accuracy" and len(set(rounded_ends)) > 1:
         ends = rounded_ends
-    column = TableColumn(f"  {_axis_title(ends, study, width)}", SPACE + width + 1, right=False)
-    return column, [
+    ends_text = " to ".join(ends)
+    title = _axis_title(ends_text, study, width)
+    column = TableColumn(f"  {title}", SPACE + width + 1, right=False)
+    cells = [
         TableCell(f"  {draw_values(row_values, low, high, width)}") for row_values in values_by_row
     ]
+    return _AxisColumn(column, cells, ends_text)
 
 
-def _axis_title(ends: Sequence[str], study: Study, width: int) -> str:
-    """Return what an axis shows, in as long a word as fits, and both of its ends."""
-    ends_text = " to ".join(ends)
-    titles = [f"{name}, {ends_text}" for name in (metric_header(study), study.metric)]
-    return next((title for title in (*titles, ends_text) if len(title) <= width), "")
+def _axis_title(ends_text: str, study: Study, width: int) -> str:
+    """Return what an axis shows, in as many words as fit; its ends only if there is room."""
+    subject = f"{metric_header(study)} of each run"
+    titles = (f"{subject}, {ends_text}", subject, f"{study.metric} of each run", ends_text)
+    return next((title for title in titles if len(title) <= width), "")
 
 
 def _values(group: CellGroup) -> list[float]:

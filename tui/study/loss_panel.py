@@ -40,7 +40,6 @@ class LossPanel(Container):
         height: 1fr; display: none; padding: 0 1;
         border-top: solid $ink-rule; border-title-color: $text-muted;
     }
-    LossPanel.-guesses { max-height: 40%; }
     """
 
     def __init__(self, runs_dir: Path) -> None:
@@ -69,8 +68,6 @@ class LossPanel(Container):
         self._place_name = name_place(chosen.cell, axis)
         self._has_means = any(len(cell.counted) > 1 for cell in progress.cells.values())
         self._guess_loss = guess_loss
-        # Curves of runs that have learned nothing say little.
-        self.set_class(math.isfinite(guess_loss), "-guesses")
         self._read_losses(chosen, list_compared(progress, chosen), list_places(progress))
 
     @work(thread=True, exclusive=True)

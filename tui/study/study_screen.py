@@ -61,8 +61,6 @@ from tui.study.verdict_text import (
     name_trial,
 )
 
-SPACIOUS = 44
-"""Lines from which on all curves may be high."""
 LEGEND_GAP = "   "
 """Stands between two explanations in one line."""
 
@@ -88,7 +86,6 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen #cell Static { height: auto; }
     StudyScreen #run { height: auto; border-top: solid $ink-rule; }
     StudyScreen #run RunHeader { background: $background; }
-    StudyScreen.-spacious LossPanel { max-height: 100%; }
     StudyScreen.-low VerdictStrip, StudyScreen.-low #legend { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall"), (30, "-roomy")]  # noqa: RUF012
@@ -128,7 +125,6 @@ class StudyScreen(LiveScreen, Screen[None]):
         self.tick()
 
     def on_resize(self, event: Resize) -> None:
-        self.set_class(event.size.height >= SPACIOUS, "-spacious")
         # Columns depend on the room, so the table is made anew.
         self._changes = -1
         self.call_after_refresh(self.tick)
@@ -165,7 +161,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         self._groups = fold_same_cells(result) if folds else [(row,) for row in result.cells]
         cell_table, names_alike = lay_out_cells(result, self._groups, table_width)
         facts = make_fact_columns(result, self._groups, table_width - cell_table.width)
-        self._show_legend(has_axis=facts.has_axis, names_alike=names_alike)
+        self._show_legend(axis_ends=facts.axis_ends, names_alike=names_alike)
         table.styles.height = len(self._groups) + 1
         table.show(
             columns(cell_table) + facts.columns,
@@ -177,7 +173,7 @@ class StudyScreen(LiveScreen, Screen[None]):
             table.cursor = keys.index(running_key)
         self._show_cell()
 
-    def _show_legend(self, *, has_axis: bool, names_alike: bool) -> None:
+    def _show_legend(self, *, axis_ends: str, names_alike: bool) -> None:
         """Say what the signs in the table mean."""
         texts = []
         folded = next((group for group in self._groups if len(group) > 1), None)
@@ -185,10 +181,10 @@ class StudyScreen(LiveScreen, Screen[None]):
             key = key_of(self.app, "same-rows")
             names = join_compared(self.runner.study, folded)
             texts.append(f"{names}: the same in every run, so one row; {key} shows each")
-        if has_axis:
+        if axis_ends:
             name = metric_header(self.runner.study)
             sign = palette.sign("curve")
-            texts.append(f"{sign} {name} of one run")
+            texts.append(f"{sign} {name} of one run, {axis_ends} from left to right")
         if names_alike:
             text = f"{palette.sign('alike')} within 0.1% of that setting in every run"
             # Else the strip says it.

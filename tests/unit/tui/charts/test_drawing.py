@@ -309,7 +309,8 @@ def test_of_a_run_that_diverged_no_test_is_called_the_best() -> None:
             drawn = draw(state, kind, ChartView())
             title = "".join(part for part, _ in values.heading(drawn, kind, ChartView(), 80))
             assert "test " in title
-            assert ("best" in title) == has_best
+            word = "best" if kind is ACCURACY else "lowest"
+            assert (word in title) == has_best
             assert ("◆" in cells(state, kind)) == has_best
             assert has_best or "best" not in cells(state, kind)
 
@@ -563,10 +564,10 @@ def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() 
 @pytest.mark.parametrize(
     ("room", "legend"),
     [
-        (64, "  ● mean  ░ all ranks  test 0.5000  ◆ best 0.4000"),
-        (57, "  ░ all ranks  test 0.5000  ◆ best 0.4000"),
-        (44, "  test 0.5000  ◆ best 0.4000"),
-        (30, "  ◆ best 0.4000"),
+        (64, "  ● mean  ░ all ranks  test 0.5000  ◆ lowest 0.4000"),
+        (57, "  ░ all ranks  test 0.5000  ◆ lowest 0.4000"),
+        (44, "  test 0.5000  ◆ lowest 0.4000"),
+        (30, "  ◆ lowest 0.4000"),
         (25, ""),
     ],
 )
@@ -587,7 +588,7 @@ def test_an_average_is_named_with_its_dots() -> None:
     parts = values.heading(drawn, LOSS, ChartView(smoothing=0.9), 80)
     text = "".join(text for text, _ in parts)
     assert text.startswith("train 0.")
-    assert text.endswith("  · step  ● ema .9  ░ all ranks  ◆ test 0.5000 (best)")
+    assert text.endswith("  · step  ● ema .9  ░ all ranks  ◆ test 0.5000 (lowest)")
 
 
 def test_a_low_chart_has_lines_alone_and_names_nothing_else() -> None:

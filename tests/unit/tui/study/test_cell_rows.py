@@ -74,6 +74,10 @@ def test_steps_are_listed_where_they_differ(guessing: StudyResult) -> None:
     assert [column.title for column in facts.columns[:2]] == ["duration", "steps"]
     assert [row[1].text for row in facts.rows] == ["10", "50", "50"] * 2
     assert facts.has_axis
+    assert facts.columns[-1].title.split(", ")[0].strip() == "test loss of each run"
+    narrow_facts = make_fact_columns(guessing, groups, 36)
+    assert narrow_facts.columns[-1].title.strip() == "loss of each run"
+    assert narrow_facts.axis_ends == facts.axis_ends, "a line below has them"
     assert not make_fact_columns(guessing, groups, 20).has_axis
     assert not make_fact_columns(guessing, groups, 5).columns
 
