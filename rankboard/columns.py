@@ -64,8 +64,10 @@ class Columns(Mapping[str, NDArray[Any]]):
 def _make_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
     if isinstance(values, np.ndarray):
         return values
-    if any(isinstance(value, str) for value in values):
-        return np.array(values, dtype=object)
-    # In JSON, null is a number that is not known.
-    has_unknown = not values or any(value is None for value in values)
-    return np.array(values, dtype=np.float64 if has_unknown else None)
+    array = np.array(values)
+    if array.dtype.kind == "U":
+        return array.astype(object)
+    has_text = array.dtype == object and any(isinstance(value, str) for value in values)
+    if array.dtype != object or has_text:
+        return array
+    return array.astype(np.float64)  # in JSON, null is a number that is not known

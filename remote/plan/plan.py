@@ -303,6 +303,12 @@ class Plan:
         }
 
 
+def with_seed(work: Job | Script, seed: int) -> Job | Script:
+    """Return a job that begins again, with this seed. A script remains as it is: its settings are
+    its own."""
+    return replace(work, seed=seed, resume="") if isinstance(work, Job) else work
+
+
 def with_folders(plan: Plan) -> Plan:
     """Return the plan with values for the placeholders in the folders of its hosts. Those that tell
     apart the ranks of a host stay if it has several."""

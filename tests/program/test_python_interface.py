@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -129,10 +130,11 @@ def test_mistakes_are_told_with_the_nearest_flag() -> None:
     assert not Path("runs").exists()
 
 
-def test_a_launcher_that_died_is_an_error() -> None:
+def test_a_launcher_that_died_is_an_error(tmp_path: Path) -> None:
     run = rankboard.launch(local=1, script=ENDLESS)
-    assert run._stream
-    run._stream._process.kill()
+    for process in left_behind(tmp_path):
+        if "--run" in process.cmdline():
+            process.kill()
     with pytest.raises(rankboard.CommandError) as caught:
         run.wait()
     assert caught.value.exit_code == -signal.SIGKILL
@@ -141,13 +143,10 @@ def test_a_launcher_that_died_is_an_error() -> None:
 
 def test_ctrl_c_interrupts_the_wait_and_not_the_run() -> None:
     run = rankboard.launch(local=1, script=ENDLESS)
-    # As in a terminal and in a notebook, which signal the whole group of processes.
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         run.wait()
     assert run.state == "running"
-    assert run._stream
-    assert os.getsid(run._stream._process.pid) != os.getsid(0)
     assert run.stop().verdict == "stopped"
 
 
@@ -238,3 +237,42 @@ def test_import_is_quick() -> None:
         float(subprocess.check_output([sys.executable, "-c", code], text=True)) for _ in range(3)
     ]
     assert min(seconds) < 0.15
+
+
+def test_a_kernel_interrupts_the_wait_and_ends_with_its_runs() -> None:
+    manager = pytest.importorskip("jupyter_client.manager")
+    kernel = manager.KernelManager(kernel_name="python3")
+    kernel.start_kernel()
+    client = kernel.client()
+    client.start_channels()
+    try:
+        client.wait_for_ready(GUARD)
+        evaluate(client, "import rankboard")
+        name = evaluate(client, f"run = rankboard.launch(local=1, script={ENDLESS!r}); run.name")
+        waiting = client.execute("run.wait()")
+        wait(lambda: client.get_iopub_msg(GUARD)["msg_type"] == "execute_input", "the wait")
+        kernel.interrupt_kernel()
+        assert client.get_shell_msg(timeout=GUARD)["content"]["ename"] == "KeyboardInterrupt"
+        assert waiting
+        assert evaluate(client, "run.wait(0.5)") == "WaitTimeout"
+        assert evaluate(client, "run.state") == "'running'"
+        kernel.shutdown_kernel()
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel(now=True)
+    wait(lambda: rankboard.load(name.strip("'")).state == "stopped", "the end of its run")
+
+
+def evaluate(client: Any, code: str) -> str:
+    """What a cell of a notebook comes to, or the name of its error."""
+    results: list[str] = []
+
+    def take(message: dict[str, Any]) -> None:
+        content = message["content"]
+        if message["msg_type"] == "execute_result":
+            results.append(content["data"]["text/plain"])
+        elif message["msg_type"] == "error":
+            results.append(content["ename"])
+
+    client.execute_interactive(code, output_hook=take, timeout=GUARD)
+    return "".join(results)

@@ -29,6 +29,7 @@ from tui.kit.messages import (
     OpenRun,
     OpenStudy,
     OtherRun,
+    RepeatRun,
     RepeatStudy,
     ResumeRun,
     RetryStudy,
@@ -197,6 +198,12 @@ class RankboardApp(Dashboard[OpenRuns]):
         with self._reporting():
             cluster, selected, job = history.resumed(message.name)
             self._show_form(cluster=cluster, selected=selected, work=job)
+
+    def on_repeat_run(self, message: RepeatRun) -> None:
+        assert self._history
+        with self._reporting():
+            cluster, selected, work = self._history.repeated(message.name, message.seed)
+            self._show_form(cluster=cluster, selected=selected, work=work)
 
     def on_open_study(self, message: OpenStudy) -> None:
         from tui.study.study_screen import StudyScreen

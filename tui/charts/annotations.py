@@ -13,6 +13,7 @@ import numpy as np
 
 from remote.run.series.definitions import Unit
 from tui.charts.axis import Axis, bound
+from tui.charts.margin import EndName
 from tui.charts.raster import MARK_COLOUR, Curve, DotPicture, cell_at, row_at
 from tui.charts.units import format_value
 from tui.kit import palette
@@ -37,6 +38,7 @@ class StepLabel(NamedTuple):
 NO_PEAK = (-math.inf, 0.0)
 TEXT_OFFSETS = (0, -1, 1, -2, 2, -3, 3)
 PEAK_TEXT_OFFSETS = TEXT_OFFSETS[:3]
+END_OFFSETS = TEXT_OFFSETS[:5]
 """Rows away from a point where its text may stand, the best first."""
 
 
@@ -60,6 +62,15 @@ def put_point_label(picture: DotPicture, label: PointLabel, x_axis: Axis, y_axis
         _put_beside(picture, row, column, label.text, label.colour)
 
 
+def put_end_name(picture: DotPicture, name: EndName, x_axis: Axis) -> bool:
+    """Write the name of a curve, without its value, beside the cell in which it ends. Return True
+    if there was room."""
+    rows, width = picture.dots.shape
+    column = cell_at(x_axis.share_of(name.x), width)
+    row = min(int(name.row), rows - 1)
+    return _put_beside(picture, row, column, name.name, name.colour, END_OFFSETS, is_after=True)
+
+
 def _cell_of_point(picture: DotPicture, x: float, y: float, colour: int) -> tuple[int, int]:
     """Return the row and the column of the cell in which a line of a colour has a point, given as
     shares of both axes."""
@@ -80,13 +91,17 @@ def _put_beside(
     text: str,
     colour: int,
     offsets: Sequence[int] = TEXT_OFFSETS,
+    *,
+    is_after: bool = False,
 ) -> bool:
-    """Put a text as near to a cell as there is room that shows nothing, or else nowhere.
+    """Put a text as near to a cell as there is room that shows nothing, or else nowhere. With
+    `is_after`, it stands at the right of the cell.
 
     Return True if there was room.
     """
     rows, width = picture.dots.shape
-    for start in (column + 2, column - len(text) - 1):
+    starts = (column + 2,) if is_after else (column + 2, column - len(text) - 1)
+    for start in starts:
         if start < 0 or start + len(text) > width:
             continue
         for near_row in (row + offset for offset in offsets if 0 <= row + offset < rows):

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 from rich.color import Color as RichColor
 from rich.segment import Segment
@@ -105,7 +106,8 @@ class Chart(LineWidget, can_focus=True):
     def _make_frame(self) -> None:
         self._frame_size = self.content_size
         width, height = self._frame_size
-        self._frame = make_frame(self._curves, self.options, width, height, self._marks)
+        options = structs.replace(self.options, dashed=self.app.no_color)
+        self._frame = make_frame(self._curves, options, width, height, self._marks)
 
     def render_line(self, y: int) -> Strip:
         """Draw row `y` of the chart."""

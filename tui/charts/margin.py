@@ -26,6 +26,8 @@ class EndName(Struct, frozen=True):
     colour: int
     row: float
     """How many rows below the top the curve ends."""
+    x: float
+    """Where on the x axis it ends."""
 
     def text(self, has_value: bool) -> str:
         """Return the name, with its value if there is room for that."""
@@ -37,6 +39,12 @@ class Margin(Struct, frozen=True):
 
     rows: tuple[Segments, ...] = ()
     width: int = 0
+
+    def with_names(self, names: Sequence[EndName]) -> Margin:
+        """Return a margin of this width with only these of its names, without values."""
+        by_row = _in_rows(names, len(self.rows))
+        rows = tuple(_segments(line, False, self.width) for line in by_row)
+        return Margin(rows, self.width)
 
 
 def make_margin(

@@ -67,6 +67,9 @@ class PlotOptions(Struct, frozen=True):
     """Points that are named, such as the best one."""
     named: bool = False
     """Whether the label of each curve stands where it ends, if there is room."""
+    dashed: bool = False
+    """Whether curves have dashes, as where there are no colours. Else a gap looks like a value that
+    is missing."""
     alarm: StepLabel | None = None
     """Where on the main curve something went wrong, and what."""
     has_end_values: bool = True
@@ -170,6 +173,8 @@ def make_frame(
     curves = curves_for_height(curves, height)
     if not options.has_end_values:
         curves = [replace(curve, end_value="") for curve in curves]
+    if not options.dashed:
+        curves = [replace(curve, dash=0) if curve.dash else curve for curve in curves]
     x_range = options.window or x_limits(curves, options.log_x)
     if x_range is None or width < 1 or height < 1:
         return None
@@ -193,6 +198,11 @@ def make_frame(
     x_axis = _x_axis(x_range, options, inner_width)
     picture = plot.draw(x_axis, inner_width)
     plot.annotate(picture, x_axis)
+    # Where curves still grow, a name would move about with the end of its curve.
+    if isinstance(plot, LinePlot) and options.named and not options.growing and margin.width:
+        late_names = plot.put_early_names(picture, names, x_axis)
+        if len(late_names) < len(names):
+            margin = margin.with_names(late_names)
     if options.cursor is not None:
         put_cursor(picture, x_axis, options.cursor)
     mark_labels = bottom_labels = ""

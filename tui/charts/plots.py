@@ -15,6 +15,7 @@ from tui.charts.annotations import (
     PointLabel,
     StepLabel,
     find_peak,
+    put_end_name,
     put_peaks,
     put_point_label,
     put_signs,
@@ -28,6 +29,10 @@ from tui.charts.row_scale import RowScale
 from tui.charts.units import format_tick, format_value
 from tui.kit import palette
 from tui.kit.inks import TEST
+
+EARLY_END = 0.9
+"""The share of the x axis before which a curve ends early: its name at the right edge would be far
+from it."""
 
 
 class LinePlot(Struct, frozen=True):
@@ -68,10 +73,24 @@ class LinePlot(Struct, frozen=True):
             seen = np.isfinite(self.y_axis.shares_of(curve.mean)) & (curve.x <= x_axis.high)
             places = np.flatnonzero(seen)
             if name and not curve.faint and places.size:
-                share = self.y_axis.share_of(float(curve.mean[places[-1]]))
+                last = int(places[-1])
+                share = self.y_axis.share_of(float(curve.mean[last]))
                 row = (1 - min(max(share, 0.0), 1.0)) * (self.rows - 0.25)
-                names.append(EndName(name, curve.end_value, curve.colour, row))
+                x = float(curve.x[last])
+                names.append(EndName(name, curve.end_value, curve.colour, row, x))
         return names
+
+    def put_early_names(
+        self, picture: DotPicture, names: Sequence[EndName], x_axis: Axis
+    ) -> list[EndName]:
+        """Write the names of curves that end far from the right edge beside their ends, where there
+        is room. Return the other names, which stand in the margin."""
+        others = []
+        for name in names:
+            is_early = x_axis.share_of(name.x) < EARLY_END
+            if not (is_early and put_end_name(picture, name, x_axis)):
+                others.append(name)
+        return others
 
     def draw(self, x_axis: Axis, width: int) -> DotPicture:
         """Return the picture of the curves."""
@@ -136,12 +155,13 @@ class BarPlot(Struct, frozen=True):
         for lane in self.lanes:
             curve = self.curves[lane.curve]
             if curve.end_value:
-                names.append(EndName("", curve.end_value, curve.colour, lane.top))
+                names.append(EndName("", curve.end_value, curve.colour, lane.top, x_axis.high))
             lane_axis = Axis(0.0, lane.high)
             peak, _ = find_peak(replace(curve, band=False), x_axis, lane_axis)
             if peak > -math.inf and lane.rows > 1:
                 text = f"max {format_value(peak, self.unit)}"
-                names.append(EndName("", text, raster.MARK_COLOUR, lane.top + 1))
+                colour = raster.MARK_COLOUR
+                names.append(EndName("", text, colour, lane.top + 1, x_axis.high))
         return names
 
     def draw(self, x_axis: Axis, width: int) -> DotPicture:

@@ -10,6 +10,8 @@ What is drawn can be read back: a line is off by a dot at most, the edge of a ba
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 from msgspec import Struct
@@ -17,7 +19,7 @@ from numpy.typing import NDArray
 
 from tui.charts.axis import TINY, Axis, bound
 from tui.kit import palette
-from tui.kit.inks import TEST, is_dashed
+from tui.kit.inks import is_dashed
 
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int_]
@@ -31,8 +33,6 @@ ALARM_COLOUR = -3
 DASHES = (0, 3, 2, 6)
 """By the number of a dash: cells from one gap of a line to the next, each of one cell; 0 for an
 unbroken line."""
-TURN_CELLS = 2
-"""Cells in a row that a curve has where it meets others."""
 FAINT = 1000
 """Added to the colour of a curve that stands behind the others."""
 
@@ -60,8 +60,8 @@ class Curve(Struct, frozen=True):
     end_value: str = ""
     """What follows there, if there is room."""
     dash: int = 0
-    """The number of its dash, see `DASHES`: curves of several inks have several, so that they can
-    be told apart without colours."""
+    """The number of its dash, see `DASHES`: where there are no colours, curves of several inks can
+    be told apart by theirs."""
 
     @property
     def is_raw(self) -> bool:
@@ -251,37 +251,39 @@ def _tint_band(
 
 
 def _put_on_top(picture: DotPicture, dots: Cells, colours: Cells) -> None:
-    """Put curves over what is there already. `dots` has one layer of cells per curve."""
-    covered = (dots > 0).any(0)
-    picture.count[covered] = (dots > 0).sum(0)[covered]
-    dots = _part_tests_from_others(dots, colours % FAINT == TEST)
-    picture.dots[covered] = np.bitwise_or.reduce(dots, axis=0)[covered]
-    picture.curve[covered] = _colour_per_cell(dots > 0, colours)[covered]
+    """Put curves over what is there already. `dots` has one layer of cells per curve.
 
-
-def _part_tests_from_others(dots: Cells, is_test: NDArray[np.bool_]) -> Cells:
-    """Leave the curve of tests or the others in each cell in which they meet, in turns.
-
-    A cell has one ink. With the dots of both in it, one line would pass for a second of the other.
+    A cell has one ink, so it shows the dots of one curve: those of another in that ink would be
+    read as values that no run of this colour has had.
     """
-    meets = (dots[is_test] > 0).any(0) & (dots[~is_test] > 0).any(0)
-    # Tests are first, since a single point of theirs may be all there is.
-    num_before = meets.any(0).cumsum() - 1
-    is_turn_of_tests = num_before // TURN_CELLS % 2 == 0
-    is_hidden = meets & (is_test[:, None, None] != is_turn_of_tests)
-    return np.where(is_hidden, 0, dots)
+    has_curve = dots > 0
+    covered = has_curve.any(0)
+    picture.count[covered] = has_curve.sum(0)[covered]
+    owner = _owner_per_cell(has_curve)
+    picture.dots[covered] = np.take_along_axis(dots, owner[None], axis=0)[0][covered]
+    picture.curve[covered] = colours[owner][covered]
 
 
-def _colour_per_cell(has_curve: NDArray[np.bool_], colours: Cells) -> Cells:
-    """Choose a colour for each cell.
+def _owner_per_cell(has_curve: NDArray[np.bool_]) -> Cells:
+    """Return which curve has each cell, by its index.
 
-    Curves that meet in cells take turns, so that none hides the others.
+    Where curves meet, each goes on: a cell is of a curve that has no other cell in this column, and
+    among such of the one whose turn was the longest ago, so that none is hidden for long.
     """
-    count = has_curve.sum(0)
-    turn = (np.arange(has_curve.shape[2]) // TURN_CELLS)[None, :] % np.maximum(count, 1)
-    has_turn = (has_curve.cumsum(0) == turn + 1) & has_curve
-    chosen = has_turn.argmax(0)
-    return np.asarray(np.where(count > 0, colours[chosen], NO_COLOUR))
+    owner = np.asarray(has_curve.argmax(0))
+    is_met = has_curve.sum(0) > 1
+    has_own_cell = (has_curve & ~is_met).any(1).tolist()
+    # Of curves that meet for the first time, the shortest one is first: one point may be all of it.
+    lengths = has_curve.sum((1, 2)).tolist()
+    last_turns = [-1] * len(lengths)
+    by_column = (has_curve & is_met).transpose(2, 1, 0)
+    cells_with_curves = groupby(np.argwhere(by_column).tolist(), key=itemgetter(0, 1))
+    for turn, ((column, row), entries) in enumerate(cells_with_curves):
+        curves = [curve for _, _, curve in entries]
+        chosen = min(curves, key=lambda at: (has_own_cell[at][column], last_turns[at], lengths[at]))
+        owner[row, column] = chosen
+        last_turns[chosen] = turn
+    return owner
 
 
 def _dot_rows(values: Floats, low: float, high: float, height: int) -> Floats:

@@ -20,7 +20,8 @@ def plot_as_text(
 
     The label of each curve stands where it ends, so that curves can be told apart without colours.
     """
-    frame = make_frame(curves, structs.replace(options, named=True), width, height)
+    options = structs.replace(options, named=True, dashed=not colour)
+    frame = make_frame(curves, options, width, height)
     if frame is None:
         return []
     picture = frame.picture

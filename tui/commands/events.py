@@ -17,7 +17,7 @@ from tui.flags.common import RUNS, HostsFile, RunName, RunsDir
 from tui.flags.recorded import open_run, read_records
 from tui.kit.exit import UNREACHABLE, UsageError, refusing
 from tui.kit.narrate import narrate
-from tui.run.json_printer import KINDS, JsonPrinter
+from tui.run.json_printer import KINDS, STATE_KINDS, JsonPrinter
 
 
 def events(
@@ -58,8 +58,13 @@ def events(
             options = LineOptions(json=True, leaves=True, kinds=kinds)
             raise SystemExit(front.watch(launcher, session, options))
         show = JsonPrinter(sys.stdout, sys.stderr, folder=folder, kinds=kinds)
-        state = show.replay(read_records(launcher, kept_plan.plan, follow), kept_plan.plan)
-        show.summarize(state)
+        is_followed = follow and lock.launcher(folder) is not None
+        if event and STATE_KINDS.issuperset(event) and not is_followed:
+            state = launcher.read_state(kept_plan.plan)  # which a long run has at once
+            show.tell_state(state)
+        else:
+            state = show.replay(read_records(launcher, kept_plan.plan, follow), kept_plan.plan)
+            show.summarize(state)
         if detached and follow and not state.verdict:
             narrate(kept_plan.refusal)
             raise SystemExit(UNREACHABLE)

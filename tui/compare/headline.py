@@ -53,6 +53,8 @@ class Headline(NamedTuple):
     """Whether the caveat tells of a flaw of the run to take, and not only of weak evidence."""
     best: int = 0
     """The place of the run to take; the last one if it may be any."""
+    needs_repeat: bool = False
+    """Whether only repeated runs can confirm it: the caveat says so."""
 
 
 class Advantage(NamedTuple):
@@ -120,9 +122,18 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
         severity = Severity.WARN
     elif not flaw_text and not counter_reasons and any(reason.is_shown for reason in reasons):
         severity = Severity.GOOD
-    advice = "" if any(reason.is_certain for reason in reasons) else ADVICE
+    is_certain = any(reason.is_certain for reason in reasons)
+    advice = "" if is_certain else ADVICE
     caveat = "; ".join(filter(None, (flaw_text, advice)))
-    return Headline(severity, title, warnings, caveat, has_flaw=bool(flaw_text), best=best)
+    return Headline(
+        severity,
+        title,
+        warnings,
+        caveat,
+        has_flaw=bool(flaw_text),
+        best=best,
+        needs_repeat=not is_certain,
+    )
 
 
 def _join_reasons(reasons: Sequence[Advantage], counter_reasons: Sequence[Advantage]) -> str:

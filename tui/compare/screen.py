@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -18,7 +20,7 @@ from textual.widgets import Static
 from remote.format import count, percent
 from remote.metrics.compare import ComparedRun, compare_runs
 from remote.metrics.run import read_figures
-from remote.plan.plan import PlanError
+from remote.plan.plan import Plan, PlanError, with_seed
 from remote.plan.serialize import OtherFormat
 from remote.record import marks
 from remote.record.events_file import RunFolderError
@@ -37,13 +39,13 @@ from tui.charts.overlay import (
 )
 from tui.charts.plot_frame import PlotOptions
 from tui.compare.fact_table import describe_common_work, describe_signs, draw_fact_table
-from tui.compare.headline import Headline, make_headline
+from tui.compare.headline import Headline, make_headline, shorten_name
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.background import run_in_background
 from tui.kit.bindings import bindings, key_of
 from tui.kit.inks import MUTED
-from tui.kit.messages import CopyCommand, OpenRun, PinRun
+from tui.kit.messages import CopyCommand, OpenRun, PinRun, RepeatRun
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.themes import inks_of
 from tui.kit.widgets.keys import KeyFooter
@@ -71,6 +73,9 @@ class CompareScreen(Screen[None]):
     }
     CompareScreen .chart, CompareScreen #facts {
         border-top: solid $ink-rule; border-title-color: $text-muted;
+    }
+    CompareScreen VerdictStrip.-neutral {
+        border-left: outer $accent; background: $accent 12%;
     }
     CompareScreen #charts { height: 1fr; min-height: 7; }
     CompareScreen .chart { width: 1fr; height: 1fr; }
@@ -223,18 +228,42 @@ class CompareScreen(Screen[None]):
             style = WARN if headline.has_flaw else MUTED
             reasons.append(Content.styled(f"{sign}{plain(headline.caveat)}", style))
         strip = self.query_one(VerdictStrip)
-        strip.show(headline.severity, headline.title, reasons, self._next_keys())
+        strip.show(headline.severity, self._inked_title(), reasons, self._next_keys())
+
+    def _inked_title(self) -> Content:
+        """Return the title of the verdict, with each run in the ink of its curve."""
+        assert self._headline
+        inks = inks_of(self.app.current_theme)
+        title = Content(plain(self._headline.title))
+        for place, name in enumerate(self._names):
+            letter = RUN_LETTERS[place]
+            # The name stands only where the sentence introduces the run.
+            pattern = rf"(?<!\w){letter}(?: {re.escape(shorten_name(name))})?(?!\w)"
+            for match in re.finditer(pattern, title.plain):
+                title = title.stylize(inks.by_number(place), *match.span())
+        return title
 
     def _next_keys(self) -> list[NextKey]:
         """Return what helps next."""
         best = self._best_place()
         letter = RUN_LETTERS[best]
+        repeat_text = f"repeat {letter} with another seed"
+        if not self._opens_runs:
+            repeat_text = f"copy the command to {repeat_text}"
         texts = {
+            "repeat-best": repeat_text,
             "open-best": f"open {letter}",
             "copy-run-command": f"copy the command of {letter}",
             "pin": "pin A as the baseline",
         }
-        calls = {"open-best": "open", "copy-run-command": "copy_command", "pin": "pin"}
+        if not (self._headline and self._headline.needs_repeat):
+            del texts["repeat-best"]
+        calls = {
+            "repeat-best": "repeat",
+            "open-best": "open",
+            "copy-run-command": "copy_command",
+            "pin": "pin",
+        }
         next_keys = []
         for name, text in texts.items():
             if self.check_action(calls[name], ()):
@@ -262,8 +291,12 @@ class CompareScreen(Screen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return False for what this dashboard cannot do, such as opening a run."""
         if action == "open":
-            return bool(getattr(self.app, "opens_runs", False))
+            return self._opens_runs
         return True
+
+    @property
+    def _opens_runs(self) -> bool:
+        return bool(getattr(self.app, "opens_runs", False))
 
     def action_back(self) -> None:
         """Close this page."""
@@ -275,13 +308,36 @@ class CompareScreen(Screen[None]):
 
     def action_copy_command(self) -> None:
         """Copy the command of the best run."""
+        plan = self._load_best_plan()
+        if plan:
+            self.post_message(CopyCommand(plan))
+
+    def action_repeat(self) -> None:
+        """Show the launch form for the best run with another seed; where there is no form, copy the
+        command."""
+        plan = self._load_best_plan()
+        if plan is None:
+            return
+        seed = self._unused_seed()
+        if self._opens_runs:
+            self.post_message(RepeatRun(plan.run, seed))
+        else:
+            self.post_message(CopyCommand(replace(plan, work=with_seed(plan.work, seed))))
+
+    def _load_best_plan(self) -> Plan | None:
+        """Return the plan of the best run; say why it cannot be read, if so."""
         folder = self._folders[self._best_place()]
         try:
-            plan = load_plan(folder)
+            return load_plan(folder)
         except (RunFolderError, OtherFormat, OSError) as error:
             self.notify(str(error), severity="error", markup=False)
-        else:
-            self.post_message(CopyCommand(plan))
+            return None
+
+    def _unused_seed(self) -> int:
+        """Return a seed that no compared run has had: with one of theirs, a run would only be made
+        again."""
+        jobs = [compared.run.job for compared in self._compared]
+        return 1 + max((job.seed for job in jobs if job), default=0)
 
     def action_along(self) -> None:
         """Switch between steps and time."""

@@ -15,7 +15,7 @@ from remote.cluster.hosts import Cluster, Host, select
 from remote.cluster.load import has_usual, load, load_usual
 from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
-from remote.plan.plan import Plan, PlanError, Policy
+from remote.plan.plan import Plan, PlanError, Policy, Script, with_seed
 from remote.plan.serialize import OtherFormat
 from remote.record import index, marks, read, resume
 from remote.record.alike import SimilarRun, find_similar, is_of_same_kind
@@ -258,13 +258,23 @@ class History:
         """All hosts on which a recorded run can continue, those that it had, and the job that
         continues from its newest checkpoint. Raises: HostsError, PlanError, RunFolderError."""
         plan = find_kept(self.transports, run, self.hosts_file, self.runs_dir).plan
-        local = is_here(plan.hosts)
-        job = resume.job_of({"resume": run}, self.runs_dir, local)
-        if local:
+        job = resume.job_of({"resume": run}, self.runs_dir, is_here(plan.hosts))
+        return *self._clusters_of(plan), job
+
+    def repeated(self, run: str, seed: int) -> tuple[Cluster, Cluster, Job | Script]:
+        """All hosts on which a recorded run can be repeated, those that it had, and what it did,
+        with another seed. Raises: HostsError, PlanError, RunFolderError."""
+        plan = find_kept(self.transports, run, self.hosts_file, self.runs_dir).plan
+        return *self._clusters_of(plan), with_seed(plan.work, seed)
+
+    def _clusters_of(self, plan: Plan) -> tuple[Cluster, Cluster]:
+        """Return the hosts among which those of a plan were chosen, and those that were. Raises:
+        HostsError."""
+        if is_here(plan.hosts):
             here = Cluster("this machine", plan.hosts)
-            return here, here, job
+            return here, here
         cluster = load(self.hosts_file or Path(plan.hosts_file))
-        return cluster, select(cluster, only=[host.name for host in plan.hosts]), job
+        return cluster, select(cluster, only=[host.name for host in plan.hosts])
 
     def removable(self, run: str) -> tuple[Sequence[Removable], str]:
         """What is to be removed of a run, here and on the hosts that answer, or else why it is

@@ -446,6 +446,14 @@ TABLE: dict[str, tuple[Row, ...]] = {
         HELP,
         ("open-best", "enter", "open", "Open", "open the best of the compared runs", SHOWN),
         (
+            "repeat-best",
+            "R",
+            "repeat",
+            "Repeat",
+            "repeat the best of the compared runs, with another seed",
+            SHOWN,
+        ),
+        (
             "step-or-time",
             "x",
             "along",

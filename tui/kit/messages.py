@@ -168,6 +168,15 @@ class ResumeRun(ScreenRequest):
 
 
 @dataclass
+class RepeatRun(ScreenRequest):
+    """Show the launch form with the settings of this run, but with another seed."""
+
+    name: str
+    seed: int
+    """Of a script, it is not used: it has no settings of ours."""
+
+
+@dataclass
 class OpenStudy(ScreenRequest):
     """Show the cells of the recorded study of this name."""
 

@@ -28,6 +28,8 @@ JsonObject = dict[str, Any]
 RUN = "run"
 ALERT = "alert"
 SUMMARY = "summary"
+STATE_KINDS = frozenset({RUN, ALERT, SUMMARY})
+"""What is told of a run as a whole, for which no single record has to be read."""
 STEP = StepFinished.wire_name
 KINDS = (RUN, *(wire_name(event) for event in EVENTS if event is not StepBlock), ALERT, SUMMARY)
 """What `event` of an object may be. A block of steps is printed as single steps."""
@@ -71,6 +73,12 @@ class JsonPrinter(PlainPrinter):
         self.write(applied_lines())
         self._print(self._alerts(state), state)
         return state
+
+    def tell_state(self, state: RunState) -> None:
+        """Print what is told of a run before and after its records, without these."""
+        self.write(self._first_line(state.started, state))
+        self._print(self._alerts(state), state)
+        self.summarize(state)
 
     def batch(self, records: list[Record], state: RunState) -> None:
         """Print these records."""

@@ -57,7 +57,7 @@ class NextKey(NamedTuple):
     """The footer shows it before all keys that no verdict names."""
 
 
-_Shown = tuple[Severity, str, Sequence[Reason], Sequence[NextKey], bool, int]
+_Shown = tuple[Severity, str | Content, Sequence[Reason], Sequence[NextKey], bool, int]
 
 
 class VerdictStrip(Static):
@@ -85,14 +85,16 @@ class VerdictStrip(Static):
     def show(
         self,
         severity: Severity,
-        title: str,
+        title: str | Content,
         reasons: Sequence[Reason] = (),
         next_keys: Sequence[NextKey] = (),
         *,
         is_calm: bool = False,
     ) -> None:
-        """Show a verdict; without a title, hide. Keys that are "" do nothing here and are left
-        out; the first of the others stands out, unless it `is_calm`: there is nothing to do."""
+        """Show a verdict; without a title, hide. Parts of a title may have styles of their own.
+
+        Keys that are "" do nothing here and are left out; the first of the others stands out,
+        unless it `is_calm`: there is nothing to do."""
         # While hidden, the widget has no width.
         width = self.content_size.width or self.app.size.width - FRAME_WIDTH
         shown = severity, title, tuple(reasons), tuple(next_keys), is_calm, width
@@ -125,7 +127,7 @@ class VerdictStrip(Static):
 
 def draw_verdict(
     severity: Severity,
-    title: str,
+    title: str | Content,
     reasons: Sequence[Reason],
     next_keys: Sequence[NextKey],
     width: int = 0,
@@ -138,7 +140,9 @@ def draw_verdict(
     sign = f"{palette.sign(sign_name)} " if sign_name else ""
     is_quiet = is_calm and severity is Severity.NEUTRAL and not next_keys
     title_style = MUTED if is_quiet else TITLE_STYLES[severity]
-    lines = _fold(Content.styled(f"{sign}{plain(title)}", title_style), width)
+    title_content = Content(plain(title)) if isinstance(title, str) else title
+    title_line = Content.assemble(sign, title_content).stylize_before(title_style)
+    lines = _fold(title_line, width)
     for reason in reasons:
         lines += _fold(Content(plain(reason)) if isinstance(reason, str) else reason, width)
     if key_line := draw_next_keys(next_keys, width, is_calm=is_calm):

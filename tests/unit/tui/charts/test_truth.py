@@ -167,7 +167,7 @@ def test_a_dashed_line_has_gaps_but_no_dot_elsewhere(seed: int, dash: int) -> No
         values = series(dice, 400)
         curve = Curve("A", 0, np.arange(400.0), *3 * [values], band=False, dash=dash)
         drawn, whole = (
-            make_frame([one], PlotOptions("step", named=True), width, height)
+            make_frame([one], PlotOptions("step", named=True, dashed=True), width, height)
             for one in (curve, replace(curve, dash=0))
         )
         if drawn is None or whole is None:
@@ -177,6 +177,52 @@ def test_a_dashed_line_has_gaps_but_no_dot_elsewhere(seed: int, dash: int) -> No
         num_gaps = int(((whole.picture.dots > 0) & ~is_lit).any(axis=0).sum())
         assert num_gaps <= whole.picture.dots.shape[1] // 2 + 1
         assert num_gaps or whole.picture.dots.shape[1] < 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_dot_has_the_colour_of_a_curve_that_is_there(seed: int) -> None:
+    dice = random.Random(seed)
+    for width, height in sizes(dice):
+        values = [np.array([dice.uniform(0.4, 1) for _ in range(30)]) for _ in range(3)]
+        curves = [
+            Curve("", colour, np.arange(30.0), *3 * [y], band=False)
+            for colour, y in enumerate(values)
+        ]
+        options = PlotOptions("step", from_zero=True)
+        together = make_frame(curves, options, width, height)
+        assert together
+        # The same limits of y, from a curve that is faint and so lies behind the others.
+        limits = np.array([min(y.min() for y in values), max(y.max() for y in values)])
+        ends = Curve("", 9, np.array([0.0, 29.0]), *3 * [limits], faint=True, band=False)
+        for curve in curves:
+            alone = make_frame([ends, curve], options, width, height)
+            assert alone
+            is_its_own = together.picture.curve == curve.colour
+            seen_dots = together.picture.dots[is_its_own]
+            assert (seen_dots == alone.picture.dots[is_its_own]).all()
+
+
+@pytest.mark.parametrize("num_curves", [2, 3, 5])
+def test_no_curve_is_hidden_for_more_cells_than_there_are_others(num_curves: int) -> None:
+    x = np.arange(200.0)
+    values = 5 + np.sin(x / 20)
+    curves = [Curve("", place, x, *3 * [values], band=False) for place in range(num_curves)]
+    frame = make_frame(curves, PlotOptions("step"), 78, 17)
+    assert frame
+    for curve in curves:
+        columns = np.flatnonzero((frame.picture.curve == curve.colour).any(axis=0))
+        hidden_cells = np.diff([-1, *columns.tolist(), frame.picture.dots.shape[1]]) - 1
+        assert hidden_cells.max() < num_curves
+
+
+def test_a_level_curve_goes_on_where_a_steep_one_crosses_it() -> None:
+    level = Curve("", 0, np.array([0.0, 100.0]), *3 * [np.array([5.0, 5.0])], band=False)
+    steep_x = np.array([0.0, 49.0, 50.0, 100.0])
+    steep = Curve("", 1, steep_x, *3 * [np.array([0.0, 0.0, 9.0, 9.0])], band=False)
+    for curves in ((level, steep), (steep, level)):
+        frame = make_frame(curves, PlotOptions("step"), 60, 17)
+        assert frame
+        assert (frame.picture.curve == level.colour).any(axis=0).all()
 
 
 @pytest.mark.parametrize("seed", SEEDS)

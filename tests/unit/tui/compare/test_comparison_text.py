@@ -21,7 +21,7 @@ from tests.kit.scripts import ended, script, started
 from training.job import Job
 from training.wire.host_events import Exited
 from training.wire.rank_events import Evaluated, StepFinished
-from tui.charts.plot_frame import PlotOptions
+from tui.charts.plot_frame import PlotOptions, make_frame
 from tui.charts.raster import Curve
 from tui.charts.text_plot import plot_as_text
 from tui.commands.compare import compare
@@ -276,6 +276,31 @@ def test_runs_over_each_other_differ_without_colours() -> None:
         curve = Curve("", dash, x, x, x, x, band=False, dash=dash)
         drawn.append("\n".join(plot_as_text([curve], PlotOptions("step"), 66, 12)))
     assert len(set(drawn)) == 4
+
+
+def test_curves_have_no_gaps_where_colours_tell_them_apart() -> None:
+    x = np.arange(200, dtype=float)
+    for dash in range(4):
+        curve = Curve("", dash, x, x, x, x, band=False, dash=dash)
+        frame = make_frame([curve], PlotOptions("step"), 66, 12)
+        assert frame
+        assert (frame.picture.dots > 0).any(axis=0).all()
+
+
+def test_the_letter_of_a_run_that_ends_early_stands_beside_its_end() -> None:
+    late_x = np.arange(60, dtype=float)
+    early_x = late_x[:30]
+    curves = [
+        Curve("A", 0, late_x, *3 * [late_x * 0 + 9], band=False),
+        Curve("B", 1, early_x, *3 * [early_x * 0 + 1], band=False),
+    ]
+    lines = plot_as_text(curves, PlotOptions("step"), 66, 12)
+    (late_line,) = [text for text in lines if "A" in text]
+    (early_line,) = [text for text in lines if "B" in text]
+    assert late_line.endswith("A")
+    assert len(late_line) == 66
+    assert early_line.endswith(" B")
+    assert abs(len(early_line) - 36) <= 4, "in the middle, where it ends"
 
 
 def test_colours_only_add_to_the_text() -> None:

@@ -32,6 +32,7 @@ from tui.charts.chart import Chart
 from tui.commands.compare import compare
 from tui.compare.screen import CompareScreen
 from tui.kit.inks import DARK, LIGHT
+from tui.kit.widgets.verdict_strip import VerdictStrip
 from tui.run.screen import RunScreen
 
 Run = Callable[..., Done]
@@ -110,7 +111,8 @@ async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[P
         assert cells["sync"] == ["ddp", "ring"]
         assert cells["outcome"] == ["✓ finished", "✓ finished"]
         assert cells["test accuracy"][-1] == "the same"
-        assert "▶ y copy the command of A" in found
+        assert "▶ R copy the command to repeat A" in found, "which the caveat asks for"
+        assert "y copy the command of A" in found
         assert cells["samples/s"][-1] == "▲ 33.3% less"
         assert cells["time to 85%"][-1] == "▲ 49.5% longer"
         slower = next(line for line in found.splitlines() if "time per step  " in line)
@@ -167,6 +169,36 @@ async def test_a_more_accurate_run_is_to_be_taken_though_it_is_slower(tmp_path: 
         assert "at 60% accuracy and 2.0x faster per step " in screen_text(app), "without numbers"
         await pilot.press("y")
         await until(pilot, lambda: "ring" in app.clipboard)
+
+
+async def test_a_repetition_has_the_settings_of_the_run_to_take_and_a_seed_that_no_run_had(
+    tmp_path: Path,
+) -> None:
+    folders = []
+    for name, sync, times, seed in (("a", "ddp", 2.0, 7), ("b", "ring", 1.0, 5)):
+        made = history(name, sync, times)
+        made.plan = replace(made.plan, work=Job(sync=sync, seed=seed))
+        folders.append(recorded(tmp_path / "runs", made.done(0, 1).session(SessionClosed())))
+    app = CompareApp(folders)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shown(pilot, "▶ R copy the command to repeat B")
+        await pilot.press("R")
+        await until(pilot, lambda: "--seed 8" in app.clipboard)
+        assert "--sync ring" in app.clipboard
+
+
+async def test_each_run_in_the_verdict_has_the_ink_of_its_curve(runs: Sequence[Path]) -> None:
+    app = CompareApp(runs[:2])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shown(pilot, "Take A 20261123-0: 1.5x faster per step (100 ms, B 151")
+        verdict = app.screen.query_one(VerdictStrip).render()
+        assert isinstance(verdict, Content)
+        first_line = verdict.split("\n")[0]
+        inked = {
+            str(span.style): first_line.plain[span.start : span.end] for span in first_line.spans
+        }
+        assert inked[DARK.by_number(0)] == "A 20261123-0"
+        assert inked[DARK.by_number(1)] == "B"
 
 
 async def test_that_the_run_to_take_overfitted_is_the_one_caveat_below_neutral_praise(
@@ -295,13 +327,13 @@ async def test_curves_have_their_letters_and_few_runs_their_single_steps(
         await shown(pilot, "training loss by wall time  ema .9")
         chart = app.screen.query_one(Chart)
         assert sum(curve.faint for curve in chart._curves) == faint
-        await until(pilot, lambda: {"A", "B"} <= set(names_at_right(chart)))
+        await until(pilot, lambda: {"A", "B"} <= set(words_in(chart)))
 
 
-def names_at_right(chart: Chart) -> list[str]:
-    """What stands beside the ends of the curves."""
+def words_in(chart: Chart) -> list[str]:
+    """What stands in the chart, such as the letters beside the ends of the curves."""
     rows = [chart.render_line(row).text for row in range(chart.size.height - 1)]
-    return [row.split()[-1] for row in rows if row.strip()]
+    return [word for row in rows for word in row.split()]
 
 
 async def test_the_table_has_the_colours_of_the_theme(runs: Sequence[Path]) -> None:

@@ -467,6 +467,25 @@ async def test_a_compared_run_is_opened_from_the_comparison(runs_dir: Path) -> N
         await home.is_at(pilot, HomeScreen)
 
 
+async def test_a_compared_run_is_repeated_with_another_seed(
+    runs_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = cluster(1, 2)
+    monkeypatch.setattr(
+        History, "repeated", lambda _, name, seed: (lab, lab, Job(sync="ring", seed=seed))
+    )
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(120, 40)) as pilot:
+        await home.shows(pilot, "a-1")
+        home.app.post_message(CompareRuns((runs_dir / "b-2", runs_dir / "a-1")))
+        await home.shows(pilot, "B a-1 is as fast as A b-2")
+        await pilot.press("R")
+        form = await home.is_at(pilot, LaunchScreen)
+        assert form.draft.parse_work() == Job(sync="ring", seed=Job().seed + 1)
+        await pilot.press("escape")
+        await home.is_at(pilot, CompareScreen)
+
+
 async def test_a_key_that_comes_twice_opens_a_screen_once(runs_dir: Path) -> None:
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40)) as pilot:
