@@ -74,7 +74,7 @@ def test_names_that_look_like_others_are_refused(character: str, tmp_path: Path)
         serialize.parse(plan)
     for refused in (in_toml, in_hostfile, in_flag, in_plan, in_name, in_run):
         assert f"it has {INVISIBLE[character]}, which cannot be seen" in str(refused.value)
-    assert str(in_toml.value).startswith(f"{tmp_path / 'hosts.toml'}: host 2 (")
+    assert str(in_toml.value).startswith(f"{tmp_path / 'hosts.toml'}: line 4: host 2 (")
     assert str(in_hostfile.value).startswith(f"{tmp_path / 'hostfile'}, line 2: ")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import remote.transport
 from remote.cluster import hosts as cluster_hosts
-from remote.cluster.hosts import TRANSPORTS, Host
+from remote.cluster.hosts import TRANSPORTS, Host, host_keys
 from remote.cluster.load import load
 from remote.doctor import doctor
 from remote.events import HostPhaseChanged
@@ -51,7 +51,10 @@ def queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A transport of one file, in a folder of its own; gives its name."""
     (tmp_path / "queue_for_tests.py").write_text(SOURCE)
     remote.transport.__path__.append(str(tmp_path))
-    monkeypatch.setattr(cluster_hosts, "TRANSPORTS", (*TRANSPORTS, "queue_for_tests"))
+    names = [*TRANSPORTS, "queue_for_tests"]
+    monkeypatch.setattr(cluster_hosts, "TRANSPORTS", tuple(names))
+    (transport_key,) = (key for key in host_keys() if key.name == "transport")
+    monkeypatch.setitem(transport_key.metadata["schema"], "enum", names)
     yield "queue_for_tests"
     remote.transport.__path__.remove(str(tmp_path))
     sys.modules.pop("remote.transport.queue_for_tests", None)
