@@ -240,9 +240,11 @@ def _tint_band(
 ) -> None:
     bottom = _dot_rows(columns.low, low, high, height)
     top = _dot_rows(columns.high, low, high, height)
-    # A band no higher than the curve itself would only smudge it.
-    is_wide = bottom - top > 2
-    dots = _dots_between(top, bottom, height) & is_wide
+    # A band that is nowhere higher than the curve itself would only smudge it. Elsewhere it goes on
+    # where it is as low: with holes it would look like a fault.
+    if not (bottom - top > 2).any():
+        return
+    dots = _dots_between(top, bottom, height)
     upper, lower = dots[0::2], dots[1::2]
     # Half a cell is tinted if the band has 2 of its 4 dots, so that an edge is off by less.
     left = upper[:, 0::2].astype(np.int8) + lower[:, 0::2]
