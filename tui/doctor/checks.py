@@ -34,8 +34,8 @@ COMMAND = "command"
 HEAD = "head"
 TITLE = "title"
 DIM = "dim"
-BAR = "bar"
 KEY = "key"
+BAR = "bar"
 """Stand for the outcome of a command, the head of a table, the title of what is below, what needs
 no look, a bar, or a key."""
 Cell = tuple[str, str]

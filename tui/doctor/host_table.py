@@ -12,7 +12,7 @@ from remote.doctor.step_estimate import ExclusionEstimate, StepEstimate
 from remote.format import count, listed
 from remote.run.run_state import RunState
 from tui.doctor import checks
-from tui.doctor.checks import BAR, DIM, GAP_WIDTH, HEAD, KEY, SIGNS, TITLE, WORST_FIRST, Cell
+from tui.doctor.checks import BAR, DIM, GAP_WIDTH, HEAD, SIGNS, TITLE, WORST_FIRST, Cell
 from tui.kit import palette
 
 COLUMNS = (
@@ -75,6 +75,20 @@ def make_host_table(state: RunState, columns: Sequence[str]) -> list[HostLine]:
             line.append(_make_cell(state, host, check_name, width))
         lines.append(HostLine(line, _choose_ground(outcome)))
     return lines
+
+
+def find_same_checks(state: RunState, names: Sequence[str]) -> list[str]:
+    """Return the checks that have found the same on all hosts, and nothing amiss; none of a single
+    host."""
+    hosts = [host.index for host in state.hosts]
+    if len(hosts) < 2:
+        return []
+    same_names = []
+    for name in names:
+        values = {_describe_value(state, host, name) for host in hosts}
+        if len(values) == 1 and checks.find_worst(state, name) not in checks.PROBLEMS:
+            same_names.append(name)
+    return same_names
 
 
 def make_check_table(state: RunState, names: Sequence[str], width: int) -> list[HostLine]:
@@ -182,9 +196,8 @@ def _measure_table(state: RunState, columns: Sequence[str]) -> int:
 
 
 class HostChoice(NamedTuple):
-    """What a person may do about a weak host."""
+    """What a person may do about a weak host. The keys stand in the verdict."""
 
-    key: str
     text: str
     step: StepEstimate
     """What a step is then."""
@@ -196,22 +209,20 @@ def make_choices(
 ) -> list[HostLine]:
     """Return a line for each choice, with a bar as long as a step then computes. `names` are those
     of the hosts that all would wait for."""
-    key_width = max(len(choice.key) for choice in choices) + 1
     label_width = max(len(choice.text) for choice in choices) + GAP_WIDTH
     notes = [_describe_choice(choice, estimate, names) for choice in choices]
-    room = width - GAP_WIDTH - key_width - label_width - GAP_WIDTH
+    room = width - GAP_WIDTH - label_width - GAP_WIDTH
     if room - _measure_notes(notes) < LEAST_BAR_WIDTH:
         notes = [note[:1] for note in notes]
     bar_width = max(1, min(width // BAR_SHARE, room - _measure_notes(notes)))
     longest = max(choice.step.compute_factor for choice in choices)
-    title = "what to do".ljust(key_width + label_width)
-    head: list[Cell] = [(TITLE, f"  {title}"), (DIM, "time to compute a step, estimated")]
+    blank_label = " " * (GAP_WIDTH + label_width)
+    head: list[Cell] = [(DIM, f"{blank_label}time to compute a step, estimated")]
     lines = [HostLine(_cut_line(head, width))]
     for choice, note in zip(choices, notes, strict=True):
-        sign = palette.sign("playing") if choice.is_advised else ""
         bar = palette.sign("full") * max(1, round(choice.step.compute_factor / longest * bar_width))
         cells = [
-            (KEY, f"{sign.ljust(GAP_WIDTH)}{choice.key.ljust(key_width)}"),
+            ("", " " * GAP_WIDTH),
             (TITLE if choice.is_advised else "", choice.text.ljust(label_width)),
             (BAR if choice.is_advised else WARNING, bar.ljust(bar_width + GAP_WIDTH)),
         ]
@@ -227,10 +238,17 @@ def _describe_choice(
     effect: Cell = ("", f"all wait for {listed(names)}")
     if choice.is_advised:
         effect = (TITLE, f"{estimate.speedup:.2g}x faster")
-    if not choice.step.samples_per_rank:
+    samples = choice.step.samples_per_rank
+    if not samples:
         return [effect]
+    samples_before = estimate.with_all.samples_per_rank
     hosts = count(choice.step.hosts, "host")
-    return [effect, (DIM, f", {count(choice.step.samples_per_rank, 'sample')} per rank, {hosts}")]
+    if not choice.is_advised or samples <= samples_before:
+        return [effect, (DIM, f", {count(samples, 'sample')} per rank, {hosts}")]
+    # Without this, the gain would seem to contradict how much slower the weak host makes steps.
+    wait = f"{estimate.with_all.compute_factor:.2g}x"
+    work = f"with {hosts}, each rank has {count(samples, 'sample')}, not {samples_before}"
+    return [effect, (DIM, f", not {wait}: {work}")]
 
 
 def _measure_notes(notes: Sequence[Sequence[Cell]]) -> int:
@@ -251,23 +269,22 @@ def _cut_line(line: Sequence[Cell], width: int) -> list[Cell]:
 # What was passed besides
 
 
-def make_passed_summary(state: RunState, key: str, *, is_folded: bool) -> list[Cell]:
-    """Return a line on how many checks were passed. The key lists those that are not shown."""
+def make_passed_summary(state: RunState, hint: str) -> list[Cell]:
+    """Return a line on how many checks were passed. `hint`: what a key does with those."""
     passed = sum(check.outcome == OK for check in state.checks.values())
     total = len(state.checks)
     text = f"{passed} of {count(total, 'check')} passed"
     if not checks.have_ended(state):
         text = f"{count(passed, 'check')} passed so far"
-    hint = f"   {key} lists them" if is_folded else f"   {key} folds them"
     problems = checks.list_problems(state)
     if not problems:
         sign = palette.sign(SIGNS[OK]).ljust(GAP_WIDTH)
-        return [(OK, sign), ("", text), (DIM, hint)]
+        return [(OK, sign), ("", text), (DIM, f"   {hint}")]
     worst = problems[0]
     sign = palette.sign(SIGNS[worst.outcome]).ljust(GAP_WIDTH)
     subject = f"{checks.name_hosts(state, worst).replace(': ', ' ')}{worst.check}"
     more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
-    return [(worst.outcome, f"{sign}{subject}{more}"), (DIM, f"   {text}{hint}")]
+    return [(worst.outcome, f"{sign}{subject}{more}"), (DIM, f"   {text}   {hint}")]
 
 
 def make_passed_rows(state: RunState, columns: Container[str], width: int) -> Iterator[list[Cell]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from textual.app import ComposeResult
@@ -64,6 +64,19 @@ class DoctorAnswer(NamedTuple):
     """The hosts to leave out."""
 
 
+class HostTable(NamedTuple):
+    """The hosts, with what the checks have found of each."""
+
+    names: Sequence[str]
+    """The checks that it has."""
+    lines: list[HostLine]
+    """The last one is blank, where there are any."""
+    lists_all: bool
+    """Whether all checks that were passed have rows, here or below."""
+    num_folded: int = 0
+    """How many checks have no row because they are the same on all hosts."""
+
+
 class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
     """The results of checks. With `check_again`, which repeats them, they are those of a form, and
     not part of a run."""
@@ -90,7 +103,8 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         self._check_again = check_again
         self._clock = SessionClock()
         self._lists_passed: bool | None = None
-        """Whether the checks that were passed have rows; None to list them where there is room."""
+        """Whether all checks that were passed have rows; None for those that differ between hosts,
+        or where these do not fit side by side, for all if there is room."""
         self._is_listing_passed = False
         """Whether they have rows now."""
         self._shown_findings: tuple[object, ...] = ()
@@ -140,21 +154,37 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         strip.show(SEVERITIES[verdict.outcome], verdict.title, reasons, self._list_next_keys())
 
     def _draw_findings(self, state: RunState, room: Size) -> Content:
-        """Draw all that is below the verdict, with what would start if there is room for it. The
-        checks that were passed have rows if the user wants that, or if there is room for all."""
-        is_free = self._lists_passed is None
-        for lists_passed in (True, False) if is_free else (bool(self._lists_passed),):
-            lines = self._list_problems(state, room.width) + self._list_choices(state, room.width)
-            names, table = _make_table(state, room.width, lists_all=lists_passed)
-            lines += table
-            passed_lines = self._list_passed(state, names, room.width, lists_all=lists_passed)
+        """Draw all that is below the verdict, with what would start if there is room for it."""
+        above = self._list_problems(state, room.width) + self._list_choices(state, room.width)
+        for table in self._choose_tables(state, room.width):
+            lines = [*above, *table.lines]
+            if table.num_folded:
+                lines[-1:-1] = [self._describe_folded(table.num_folded)]
+            passed_lines = self._list_passed(state, table, room.width)
             if len(lines) + len(passed_lines) <= room.height:
                 break
-        self._is_listing_passed = lists_passed
+        self._is_listing_passed = table.lists_all
         facts = self._list_run_facts()
         if len(lines) + len(facts) + len(passed_lines) <= room.height:
             lines += facts
         return Content("\n").join(_draw_line(line, room.width) for line in lines + passed_lines)
+
+    def _choose_tables(self, state: RunState, width: int) -> Iterator[HostTable]:
+        """Yield the table that the user wants. If none was asked for, it is one without what is the
+        same on all hosts; where that does not fit, one of all checks if there is room, or else the
+        one after it."""
+        if self._lists_passed is None:
+            short_table = _make_table(state, width, lists_all=False)
+            if not short_table.num_folded:
+                yield _make_table(state, width, lists_all=True)
+            yield short_table
+        else:
+            yield _make_table(state, width, lists_all=self._lists_passed)
+
+    def _describe_folded(self, num_folded: int) -> HostLine:
+        key = key_of(self.app, "passed-checks")
+        text = f"  {count(num_folded, 'check')} the same on all hosts: "
+        return HostLine([(checks.DIM, text), (checks.KEY, key), (checks.DIM, " shows them")])
 
     def _list_problems(self, state: RunState, width: int) -> list[HostLine]:
         lines = []
@@ -178,17 +208,9 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
 
     def _make_choices(self, estimate: ExclusionEstimate) -> list[HostChoice]:
         hosts = listed(self._verdict.weak_hosts)
-        num_all = estimate.with_all.hosts
-        app = self.app
-        if self.is_of_form:
-            leave_key, leave_text = key_of(app, "leave-host-out"), f"leave {hosts} out"
-            stay_key, stay_text = key_of(app, "start"), f"start with all {num_all} hosts"
-        else:
-            leave_key, leave_text = key_of(app, "copy-remedy"), f"start again without {hosts}"
-            stay_key, stay_text = key_of(app, "back"), f"go on with all {num_all} hosts"
         return [
-            HostChoice(leave_key, leave_text, estimate.without, is_advised=True),
-            HostChoice(stay_key, stay_text, estimate.with_all),
+            HostChoice(f"without {hosts}", estimate.without, is_advised=True),
+            HostChoice(f"with all {estimate.with_all.hosts} hosts", estimate.with_all),
         ]
 
     def _list_run_facts(self) -> list[HostLine]:
@@ -199,16 +221,16 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         facts = [HostLine([("", f"  {fact}")]) for fact in self._run_facts]
         return [title, *facts, HostLine()]
 
-    def _list_passed(
-        self, state: RunState, names: Sequence[str], width: int, *, lists_all: bool
-    ) -> list[HostLine]:
-        """Return how many checks were passed, and if asked for, those that the table lacks.
-        `names`: those that it has."""
+    def _list_passed(self, state: RunState, table: HostTable, width: int) -> list[HostLine]:
+        """Return how many checks were passed, and if asked for, those that the table lacks."""
         if not state.checks:
             return []
         key = key_of(self.app, "passed-checks")
-        summary = host_table.make_passed_summary(state, key, is_folded=not lists_all)
-        rows = host_table.make_passed_rows(state, names, width) if lists_all else ()
+        hint = f"{key} folds them" if table.lists_all else f"{key} lists them"
+        if table.num_folded:  # a line below the table says it
+            hint = ""
+        summary = host_table.make_passed_summary(state, hint)
+        rows = host_table.make_passed_rows(state, table.names, width) if table.lists_all else ()
         return [HostLine(summary), *map(HostLine, rows)]
 
     # The verdict
@@ -323,24 +345,28 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         self.dismiss(DoctorAnswer())
 
 
-def _make_table(
-    state: RunState, width: int, *, lists_all: bool
-) -> tuple[Sequence[str], list[HostLine]]:
-    """Return the names of the checks that the table of hosts has, and its lines. Without room for
-    one, each check that has found something is a row."""
-    if lists_all:
-        names = host_table.list_host_checks(state)
-        table = host_table.make_check_table(state, names, width)
+def _make_table(state: RunState, width: int, *, lists_all: bool) -> HostTable:
+    """Return the table of hosts. Without room for one, each check that has found something is a
+    row."""
+    names = host_table.list_host_checks(state)
+    same_names = [] if lists_all else host_table.find_same_checks(state, names)
+    # For a single row, a line about it is no gain.
+    is_folded = len(same_names) > 1
+    if lists_all or is_folded:
+        shown_names = [name for name in names if not (is_folded and name in same_names)]
+        table = host_table.make_check_table(state, shown_names, width)
         if table:
-            return names, [*table, HostLine()]
+            num_folded = len(same_names) if is_folded else 0
+            return HostTable(shown_names, [*table, HostLine()], lists_all, num_folded)
     columns = host_table.choose_columns(state, width)
     if columns:
-        return columns, [*host_table.make_host_table(state, columns), HostLine()]
+        lines = [*host_table.make_host_table(state, columns), HostLine()]
+        return HostTable(columns, lines, lists_all)
     rows: list[HostLine] = []
     for name in checks.list_check_names(state) if columns is None else ():
         if checks.find_worst(state, name) != OK:
             rows += map(HostLine, checks.make_rows(state, name, width))
-    return (), [*rows, HostLine()] if rows else []
+    return HostTable((), [*rows, HostLine()] if rows else [], lists_all)
 
 
 def _draw_line(line: HostLine, width: int) -> Content:

@@ -708,6 +708,29 @@ async def test_the_strip_says_what_checks_are_about_and_a_key_leaves_the_host_ou
     assert plan.world_size == 3
 
 
+async def test_what_is_the_same_on_all_hosts_is_one_line_until_a_key_shows_it() -> None:
+    form = Form()
+    async with form.opened(size=(120, 40)) as pilot:
+        await pilot.press("c")
+        await until(pilot, lambda: bool(form.doctors))
+        for name, value in (("torch", "2.14.1"), ("python", "3.11.7")):
+            same = [CheckFinished(host, name, "ok", value) for host in range(4)]
+            form.doctors[0].say(SESSION, *same)
+        weak_node3(form.doctors[0])
+        await until(pilot, lambda: form.verdict().startswith("▲ node3: only 0.1 cores"))
+        await pilot.press("D")
+        hint = "2 checks the same on all hosts: v shows them"
+        await until(pilot, lambda: hint in screen_text(form.app))
+        assert "2.14.1" not in screen_text(form.app)
+        assert "0.1 ▲" in screen_text(form.app)
+        assert screen_text(form.app).count("h leave") == 1, "the line of keys has it once more"
+        await pilot.press("v")
+        await until(pilot, lambda: screen_text(form.app).count("2.14.1") == 4)
+        assert hint not in screen_text(form.app)
+        await pilot.press("v")
+        await until(pilot, lambda: hint in screen_text(form.app))
+
+
 async def test_a_failed_check_is_no_reason_to_start_and_other_work_is_not_judged_by_it() -> None:
     form = Form()
     async with form.opened() as pilot:

@@ -1,0 +1,60 @@
+"""What the screen of the checks says of hosts side by side, and of leaving one out."""
+
+from __future__ import annotations
+
+import pytest
+
+from remote.doctor.doctor import OK, WARNING
+from remote.doctor.step_estimate import ExclusionEstimate, StepEstimate
+from remote.events import CheckFinished
+from remote.run.run_state import RunState
+from tests.kit.histories import History, plan
+from tui.doctor.host_table import HostChoice, HostLine, find_same_checks, make_choices
+
+
+def text_of(line: HostLine) -> str:
+    return "".join(text for _, text in line.cells)
+
+
+def draw_choices(estimate: ExclusionEstimate, width: int = 118) -> list[str]:
+    choices = [
+        HostChoice("without node3", estimate.without, is_advised=True),
+        HostChoice("with all 4 hosts", estimate.with_all),
+    ]
+    return [text_of(line) for line in make_choices(choices, estimate, ["node3"], width)]
+
+
+def test_a_gain_that_is_less_than_the_wait_is_explained_by_the_larger_share_of_the_others() -> None:
+    estimate = ExclusionEstimate(0.4, StepEstimate(4, 4.0, 16), StepEstimate(3, 22 / 16, 22))
+    _, without, with_all = draw_choices(estimate)
+    assert "2.9x faster, not 4x: with 3 hosts, each rank has 22 samples, not 16" in without
+    assert "all wait for node3, 16 samples per rank, 4 hosts" in with_all
+    assert with_all.count("━") > 2 * without.count("━") > 0
+
+
+@pytest.mark.parametrize(("samples", "samples_before"), [(0, 0), (16, 16)])
+def test_where_nobody_has_more_work_there_is_nothing_to_explain(
+    samples: int, samples_before: int
+) -> None:
+    with_all = StepEstimate(4, 4.0, samples_before)
+    estimate = ExclusionEstimate(0.4, with_all, StepEstimate(3, 1.0, samples))
+    _, without, _ = draw_choices(estimate)
+    assert "4x faster" in without
+    assert "not 4x" not in without
+
+
+def checked(*values_by_host: dict[str, tuple[str, str]]) -> RunState:
+    """A run whose checks have these outcomes and texts."""
+    history = History(plan(len(values_by_host)))
+    for host, values in enumerate(values_by_host):
+        for name, (outcome, text) in values.items():
+            history.session(CheckFinished(host, name, outcome, text))
+    return history.state()
+
+
+def test_checks_are_the_same_only_if_all_hosts_have_passed_them_with_one_value() -> None:
+    usual = {"torch": (OK, "2.14"), "disk": (WARNING, "3 GiB"), "cores": (OK, "4")}
+    state = checked(usual, usual | {"cores": (OK, "2")})
+    names = ["torch", "disk", "cores"]
+    assert find_same_checks(state, names) == ["torch"]
+    assert find_same_checks(checked(usual), names) == [], "one host is like no other"
