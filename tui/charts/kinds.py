@@ -118,8 +118,11 @@ def available(run: RunState) -> list[ChartKind]:
     shown = [kind for kind in kinds if kind.is_default or has_anything_to_show(kind, run)]
     # Of both lists: the chart of a script may have a printed value in place of its usual series.
     shown += _charts_of_other_series(run, [*KINDS, *kinds])
+    if not is_script:
+        return shown
+    has_phases = any(kind.id == "phases" for kind in shown)
     # Sorting is stable: charts of one place stay in the order above.
-    return sorted(shown, key=_place_in_script) if is_script else shown
+    return sorted(shown, key=lambda kind: _place_in_script(kind, has_phases=has_phases))
 
 
 def _charts_of_other_series(run: RunState, kinds: Sequence[ChartKind]) -> list[ChartKind]:
@@ -141,13 +144,13 @@ def _charts_of_other_series(run: RunState, kinds: Sequence[ChartKind]) -> list[C
     return charts
 
 
-def _place_in_script(kind: ChartKind) -> int:
+def _place_in_script(kind: ChartKind, *, has_phases: bool) -> int:
+    # The samples of a second say again what the time of a step does, and that what its phases do.
+    if kind.id == "throughput" or (kind.id == "seconds" and has_phases):
+        return len(FIRST_OF_SCRIPTS) + 2
     if kind.id in FIRST_OF_SCRIPTS:
         return FIRST_OF_SCRIPTS.index(kind.id)
-    if kind.id.startswith(METRIC):
-        return len(FIRST_OF_SCRIPTS)
-    # The samples of a second say again what the time of a step does.
-    return len(FIRST_OF_SCRIPTS) + (2 if kind.id == "throughput" else 1)
+    return len(FIRST_OF_SCRIPTS) + (0 if kind.id.startswith(METRIC) else 1)
 
 
 def _for_script(kind: ChartKind, run: RunState) -> ChartKind:

@@ -47,6 +47,8 @@ MAX_STAGES = 2
 """Stages of the start that are named at most."""
 MIN_STAGE_SECONDS = 1.0
 """Seconds of a stage below which it is not named."""
+MUCH_BETTER = 0.05
+"""The accuracy in training is told if it is so much above that of the test."""
 CHANCE = 0.1
 """The change of the time of a step up to which two runs are about as fast."""
 
@@ -189,16 +191,23 @@ def _list_result_reasons(
 
 def _describe_result(run: RunState) -> str:
     """Return how well the model does on the test data: "test accuracy 90.6% (best 90.8% in epoch
-    19)"; "" if it was not tested."""
+    19), training 100%"; "" if it was not tested. The accuracy in training is told if it is much
+    better."""
     evaluations = run.progress.evaluations
     if not evaluations:
         return ""
     accuracy_text = percent(evaluations[-1].accuracy, 1)
     best = max(evaluations, key=lambda evaluation: evaluation.accuracy)
     best_text = percent(best.accuracy, 1)
-    if best_text == accuracy_text:
-        return f"test accuracy {accuracy_text}"
-    return f"test accuracy {accuracy_text} (best {best_text} in epoch {best.epoch})"
+    result = f"test accuracy {accuracy_text}"
+    if best_text != accuracy_text:
+        result += f" (best {best_text} in epoch {best.epoch})"
+    training_accuracies = [rank.epochs[-1].accuracy for rank in run.ranks if rank.epochs]
+    if training_accuracies:
+        training_accuracy = fmean(training_accuracies)
+        if training_accuracy >= evaluations[-1].accuracy + MUCH_BETTER:
+            result += f", training {percent(training_accuracy)}"
+    return result
 
 
 def _describe_speed(run: RunState) -> str:
