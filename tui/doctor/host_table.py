@@ -24,8 +24,8 @@ LEAST_NEEDED_FIRST = ("gpus", "load", "clock", "python", "connect", "torch", "in
 """The columns to leave out, in this order, where there is no room for all."""
 MANY_HOSTS = 12
 """From so many hosts on, those with findings come first."""
-LEAST_BAR_WIDTH = 15
-"""A shorter bar takes the room of the samples per rank."""
+LEAST_BAR_WIDTH = 10
+"""A shorter bar takes the room of the words beside it."""
 BAR_SHARE = 3
 """The longest bar takes at most this part of the width: a third."""
 MOST_SPREAD = 8
@@ -210,9 +210,12 @@ def make_choices(
     """Return a line for each choice, with a bar as long as a step then computes. `names` are those
     of the hosts that all would wait for."""
     label_width = max(len(choice.text) for choice in choices) + GAP_WIDTH
-    notes = [_describe_choice(choice, estimate, names) for choice in choices]
     room = width - GAP_WIDTH - label_width - GAP_WIDTH
-    if room - _measure_notes(notes) < LEAST_BAR_WIDTH:
+    for is_brief in (False, True):
+        notes = [_describe_choice(choice, estimate, names, is_brief=is_brief) for choice in choices]
+        if room - _measure_notes(notes) >= LEAST_BAR_WIDTH:
+            break
+    else:
         notes = [note[:1] for note in notes]
     bar_width = max(1, min(width // BAR_SHARE, room - _measure_notes(notes)))
     longest = max(choice.step.compute_factor for choice in choices)
@@ -232,7 +235,7 @@ def make_choices(
 
 
 def _describe_choice(
-    choice: HostChoice, estimate: ExclusionEstimate, names: Sequence[str]
+    choice: HostChoice, estimate: ExclusionEstimate, names: Sequence[str], *, is_brief: bool
 ) -> list[Cell]:
     """Say what a choice means for a step, and what a rank has to do then, if that is known."""
     effect: Cell = ("", f"all wait for {listed(names)}")
@@ -244,10 +247,13 @@ def _describe_choice(
     samples_before = estimate.with_all.samples_per_rank
     hosts = count(choice.step.hosts, "host")
     if not choice.is_advised or samples <= samples_before:
-        return [effect, (DIM, f", {count(samples, 'sample')} per rank, {hosts}")]
+        work = "" if is_brief else f", {count(samples, 'sample')} per rank, {hosts}"
+        return [effect, (DIM, work)]
     # Without this, the gain would seem to contradict how much slower the weak host makes steps.
     wait = f"{estimate.with_all.compute_factor:.2g}x"
     work = f"with {hosts}, each rank has {count(samples, 'sample')}, not {samples_before}"
+    if is_brief:
+        work = f"{hosts} do all the work"
     return [effect, (DIM, f", not {wait}: {work}")]
 
 

@@ -29,6 +29,8 @@ def test_a_gain_that_is_less_than_the_wait_is_explained_by_the_larger_share_of_t
     _, without, with_all = draw_choices(estimate)
     assert "2.9x faster, not 4x: with 3 hosts, each rank has 22 samples, not 16" in without
     assert "all wait for node3, 16 samples per rank, 4 hosts" in with_all
+    _, brief, _ = draw_choices(estimate, width=78)
+    assert "2.9x faster, not 4x: 3 hosts do all the work" in brief
     assert with_all.count("━") > 2 * without.count("━") > 0
 
 
