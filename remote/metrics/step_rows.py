@@ -129,7 +129,8 @@ def make_table(rows: StepRows, resumed_steps: dict[int, int], time_zero: float) 
     lasting_rows = _find_lasting(rows.whole_numbers, resumed_steps)
     whole_numbers = rows.whole_numbers[lasting_rows, : len(WHOLE_NUMBERS)]
     figures = rows.figures[lasting_rows]
-    figures[:, 0] -= time_zero
+    # To microseconds, as they are measured: a Unix time has no more digits.
+    figures[:, 0] = np.round(figures[:, 0] - time_zero, 6)
     return StepTable(*whole_numbers.T, *figures.T)
 
 

@@ -62,7 +62,20 @@ def list_steps(steps: StepTable) -> ExportTable:
 def average_ranks(steps: StepTable) -> ExportTable:
     """Return a row per step, with the mean over ranks of each series."""
     step_numbers, means = steps.means_over_ranks(["time", *SERIES, "accuracy"])
-    return {"step": step_numbers, **means}
+    for name in SERIES:
+        if _is_narrow(steps.column(name)):
+            means[name] = _narrow(means[name]).astype(np.float64)
+    return {"step": step_numbers, **means, "time": np.round(means["time"], 6)}
+
+
+def _is_narrow(column: NDArray[np.float64]) -> bool:
+    """Return True if the values are floats of 32 bits, as agents send: so is their mean then."""
+    return bool(((_narrow(column) == column) | np.isnan(column)).all())
+
+
+def _narrow(column: NDArray[np.float64]) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):
+        return column.astype(np.float32)
 
 
 STEP_TABLES: dict[str, Callable[[StepTable], ExportTable]] = {
