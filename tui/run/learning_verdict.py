@@ -13,7 +13,9 @@ from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.run.run_verdict import RunVerdict, VerdictKeys
 
 MIN_TESTS = 8
-"""Tests from which on it is told that the best one is long ago."""
+"""Tests from which on it is told that they are hardly better since long ago."""
+HARDLY = 1.02
+"""A test loss that is so many times the lowest is hardly worse."""
 FLAW_WORDS = {
     FlawKind.DIVERGED: "diverged",
     FlawKind.LEARNED_NOTHING: "nothing learned so far",
@@ -29,8 +31,12 @@ def judge_learning(run: RunState, keys: VerdictKeys) -> RunVerdict:
         return RunVerdict()
     flaw = next((flaw for flaw in find_flaws(run) if flaw.kind in FLAW_WORDS), None)
     severity = Severity.WARN if flaw else Severity.NEUTRAL
-    title = _describe_flaw(flaw) if flaw else _describe_best_test(run)
-    if not title:
+    plateau_text = describe_plateau(run)
+    if flaw:
+        title = _describe_flaw(flaw)
+    elif plateau_text:
+        title = f"{plateau_text}: more epochs may not help"
+    else:
         return RunVerdict()
     next_keys = [] if run.is_held else [NextKey(keys.stop, describe_stop(run))]
     next_keys.append(NextKey(keys.hide, "hide"))
@@ -53,13 +59,15 @@ def _describe_flaw(flaw: Flaw) -> str:
     return f"{FLAW_WORDS[flaw.kind]}{since_text}: {flaw.change}"
 
 
-def _describe_best_test(run: RunState) -> str:
-    """Return that the test loss is no better than in the first half of all tests; "" if it is, or
-    may be."""
+def describe_plateau(run: RunState) -> str:
+    """Return since when the test loss is hardly better, "test loss hardly better since epoch 8"; ""
+    if it is since the second half of all tests, or not known."""
     tests = [test for test in run.progress.evaluations if math.isfinite(test.loss)]
     if len(tests) < MIN_TESTS:
         return ""
-    best_place = min(range(len(tests)), key=lambda place: tests[place].loss)
-    if best_place >= len(tests) // 2:
+    lowest_loss = min(test.loss for test in tests)
+    places = range(len(tests))
+    first_place = next(place for place in places if tests[place].loss <= HARDLY * lowest_loss)
+    if first_place >= len(tests) // 2:
         return ""
-    return f"test loss no better since epoch {tests[best_place].epoch}: more epochs may not help"
+    return f"test loss hardly better since epoch {tests[first_place].epoch}"

@@ -4,6 +4,7 @@ success."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -67,6 +68,20 @@ def test_a_failure_names_the_culprit_then_who_followed_then_the_way_out() -> Non
     ]
     assert found.next_keys[0] == NextKey("R", "resume from checkpoint 10 (2 steps lost)")
     assert [key.key for key in found.next_keys] == ["R", "E", "n", "C", "y"]
+
+
+@pytest.mark.parametrize(
+    ("losses", "is_told"),
+    [((0.5, 0.3, *[0.303] * 8), True), ([1 / epoch for epoch in range(1, 11)], False)],
+)
+def test_a_run_whose_tests_were_no_better_for_long_says_so(
+    losses: Sequence[float], is_told: bool
+) -> None:
+    history = History(plan(1)).training(90)
+    for epoch, loss in enumerate(losses, 1):
+        history.rank(0, Evaluated(0, epoch, 8 * epoch, loss, 0.9, 360, 0.1))
+    texts = texts_of(judge(history.done(0).closed()))
+    assert ("test loss hardly better since epoch 2: fewer epochs would do" in texts) is is_told
 
 
 def test_where_the_host_was_full_memory_may_be_the_reason() -> None:

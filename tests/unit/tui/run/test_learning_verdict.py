@@ -37,7 +37,7 @@ def training(losses: Sequence[float]) -> History:
 @pytest.mark.parametrize(
     ("losses", "title"),
     [
-        (NO_LONGER_BETTER, "test loss no better since epoch 2: more epochs may not help"),
+        (NO_LONGER_BETTER, "test loss hardly better since epoch 2: more epochs may not help"),
         ((0.5, 0.3, 0.31, 0.31), ""),
         ((0.5, *[0.31] * 8, 0.3), ""),
     ],
@@ -72,11 +72,11 @@ async def test_the_strip_offers_to_stop_until_it_is_hidden() -> None:
         await stage.train(pilot, 20)
         assert "training, no problems" in stage.text()
         stage.session.say(0, *evaluations(NO_LONGER_BETTER))
-        await until(pilot, lambda: "test loss no better since epoch 2" in stage.text())
+        await until(pilot, lambda: "test loss hardly better since epoch 2" in stage.text())
         assert "▶ q stop (no checkpoint)   a hide" in stage.text()
         assert "no problems" not in stage.text()
         await pilot.press("a")
         await until(pilot, lambda: not stage.screen.query_one(VerdictPanel).display)
         assert "training, no problems" in stage.text()
         stage.session.say(0, *evaluations([*NO_LONGER_BETTER, 0.2, *[0.21] * 12])[10:])
-        await until(pilot, lambda: "test loss no better since epoch 11" in stage.text())
+        await until(pilot, lambda: "test loss hardly better since epoch 11" in stage.text())
