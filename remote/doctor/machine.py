@@ -139,10 +139,9 @@ def _compare_cores(checked: CheckedHost) -> HostFinding | str:
     per_rank = " per rank" if any(other.ranks_sharing > 1 for other in checked.reached) else ""
     own_text = f"only {cores_of_rank(checked):.3g} cores{per_rank}"
     others = checked.name_others(cores_of_rank, usual_cores)
-    factor = usual_cores / cores_of_rank(checked)
     return HostFinding(
         WARNING,
-        f"{own_text}, {others} {usual_cores:.3g}: steps will be about {factor:.2g}x slower",
+        f"{own_text}, {others} {usual_cores:.3g}: all ranks wait for it",
         ", or ".join(advices) or "it is of use all the same: without it, steps take no less time",
         value=f"{checked.hello.cores:g}",
         command=checked.exclude_command if helps_to_exclude else "",

@@ -166,7 +166,7 @@ AMISS = {
         {"cores": 4.0},
         "cores",
         "warning",
-        "only 4 cores, the others 8: steps will be about 2x slower",
+        "only 4 cores, the others 8: all ranks wait for it",
     ),
     "less memory": (
         {"memory": 12 * GIB, "memory_free": 10 * GIB},

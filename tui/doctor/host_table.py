@@ -244,17 +244,9 @@ def _describe_choice(
     samples = choice.step.samples_per_rank
     if not samples:
         return [effect]
-    samples_before = estimate.with_all.samples_per_rank
     hosts = count(choice.step.hosts, "host")
-    if not choice.is_advised or samples <= samples_before:
-        work = "" if is_brief else f", {count(samples, 'sample')} per rank, {hosts}"
-        return [effect, (DIM, work)]
-    # Without this, the gain would seem to contradict how much slower the weak host makes steps.
-    wait = f"{estimate.with_all.compute_factor:.2g}x"
-    work = f"with {hosts}, each rank has {count(samples, 'sample')}, not {samples_before}"
-    if is_brief:
-        work = f"{hosts} do all the work"
-    return [effect, (DIM, f", not {wait}: {work}")]
+    work = "" if is_brief else f", {count(samples, 'sample')} per rank, {hosts}"
+    return [effect, (DIM, work)]
 
 
 def _measure_notes(notes: Sequence[Sequence[Cell]]) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from remote.doctor.doctor import OK, WARNING
 from remote.doctor.step_estimate import ExclusionEstimate, StepEstimate
 from remote.events import CheckFinished
@@ -24,25 +22,20 @@ def draw_choices(estimate: ExclusionEstimate, width: int = 118) -> list[str]:
     return [text_of(line) for line in make_choices(choices, estimate, ["node3"], width)]
 
 
-def test_a_gain_that_is_less_than_the_wait_is_explained_by_the_larger_share_of_the_others() -> None:
+def test_a_choice_says_what_it_gains_and_what_a_rank_has_to_do_then() -> None:
     estimate = ExclusionEstimate(0.4, StepEstimate(4, 4.0, 16), StepEstimate(3, 22 / 16, 22))
     _, without, with_all = draw_choices(estimate)
-    assert "2.9x faster, not 4x: with 3 hosts, each rank has 22 samples, not 16" in without
+    assert "2.9x faster, 22 samples per rank, 3 hosts" in without
     assert "all wait for node3, 16 samples per rank, 4 hosts" in with_all
     _, brief, _ = draw_choices(estimate, width=78)
-    assert "2.9x faster, not 4x: 3 hosts do all the work" in brief
+    assert "2.9x faster" in brief
     assert with_all.count("━") > 2 * without.count("━") > 0
 
 
-@pytest.mark.parametrize(("samples", "samples_before"), [(0, 0), (16, 16)])
-def test_where_nobody_has_more_work_there_is_nothing_to_explain(
-    samples: int, samples_before: int
-) -> None:
-    with_all = StepEstimate(4, 4.0, samples_before)
-    estimate = ExclusionEstimate(0.4, with_all, StepEstimate(3, 1.0, samples))
+def test_of_a_script_nobody_knows_the_samples() -> None:
+    estimate = ExclusionEstimate(0.4, StepEstimate(4, 4.0, 0), StepEstimate(3, 1.0, 0))
     _, without, _ = draw_choices(estimate)
-    assert "4x faster" in without
-    assert "not 4x" not in without
+    assert without.rstrip().endswith("4x faster")
 
 
 def checked(*values_by_host: dict[str, tuple[str, str]]) -> RunState:

@@ -678,7 +678,7 @@ async def test_the_worst_finding_of_a_host_is_its_mark_and_nothing_waits() -> No
 def weak_node3(doctor: ActedSession) -> None:
     """Let checks of four hosts find that one has few cores."""
     advice = "leave it out with --exclude node3"
-    text = "only 0.1 cores, the others 0.4: steps will be about 4x slower"
+    text = "only 0.1 cores, the others 0.4: all ranks wait for it"
     weak = CheckFinished(2, "cores", "warning", text, advice, value="0.1", helps_to_exclude=True)
     fine = [CheckFinished(host, "cores", "ok", "0.4") for host in (0, 1, 3)]
     doctor.say(SESSION, *fine, weak, SessionClosed())
