@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +16,7 @@ from remote.record.alike import SimilarRun
 from remote.record.entry import Entry
 from remote.record.figures import add_newer_steps
 from remote.record.loss_course import LossCourse, LossPoint
-from remote.run.output.last_words import find_raising_line, last_words
+from remote.run.output.last_words import find_error_line, find_raising_line, last_words
 from remote.sanitise import plain
 from tui.home.history import History, RunDetails
 from tui.home.list_text import GetKey
@@ -35,6 +36,8 @@ LOG_SPAN = 30.0
 
 OUTPUT_LINES = 6
 """Lines that are shown of what a failed rank printed last."""
+ERROR_ROWS = 4
+"""Rows that a line of an error takes at most: where it was raised must stay in sight."""
 PADDING = 2
 """Columns beside what is shown."""
 SCROLLBAR = 1
@@ -128,14 +131,16 @@ class RunPreview(Container):
         item = self._item
         details = self._details
         self.border_title = f" {plain(item.title)} " if item else ""
-        has_curve = len(details.course.training) > 1
+        # Beside a chart, what a failed rank printed would be cut, and that says why it failed.
+        has_curve = len(details.course.training) > 1 and not details.output
         room = self._width - PADDING
         if has_curve:
             room //= 2
         lines = list(_describe(item, details, room - SCROLLBAR)) if item else []
         self.query_one("#facts", Static).update(Content("\n").join(lines))
         output = self.query_one("#output", Static)
-        output.update(Content("\n").join(_describe_output(details.output)))
+        output_lines = _describe_output(details.output, room - SCROLLBAR)
+        output.update(Content("\n").join(output_lines))
         output.display = bool(details.output)
         self._show_verdict(item)
         self.set_class(has_curve, "-curve")
@@ -208,15 +213,35 @@ def _describe(item: RunItem, details: RunDetails, room: int) -> Iterator[Content
         yield from _describe_differences(details.reference)
 
 
-def _describe_output(output: Sequence[str]) -> Iterator[Content]:
-    """Yield where a failed rank raised its exception, if it did, and what it printed last."""
-    raising_line = find_raising_line(output)
-    if raising_line:
-        yield Content.assemble(("raised at ", MUTED), plain(raising_line))
-    else:
+def _describe_output(output: Sequence[str], room: int) -> Iterator[Content]:
+    """Yield the exception of a failed rank, where it was raised, and the traceback, in `room`
+    columns; of a rank that raised none, what it printed last.
+
+    The exception comes first, since there may be no room for all lines.
+    """
+    words = last_words(output, OUTPUT_LINES)
+    error_line = find_error_line(output)
+    if error_line not in words:
         yield Content.styled("last output of the rank that failed", MUTED)
-    for line in last_words(output, OUTPUT_LINES):
-        yield Content.styled(plain(line), MUTED if raising_line else "")
+        yield from (Content(plain(line)) for line in words[:-1])
+        yield from _wrap_error(words[-1:], room)
+        return
+    error_start = len(words) - 1 - words[::-1].index(error_line)
+    yield from _wrap_error(words[error_start:], room)
+    if raising_line := find_raising_line(output):
+        yield Content.assemble(("raised at ", MUTED), plain(raising_line))
+    for line in words[:error_start]:
+        yield Content.styled(plain(line), MUTED)
+
+
+def _wrap_error(lines: Sequence[str], room: int) -> Iterator[Content]:
+    """Yield lines broken at `room` columns."""
+    for line in lines:
+        rows = textwrap.wrap(
+            plain(line), max(room, 10), max_lines=ERROR_ROWS, placeholder="…",
+            subsequent_indent="  ", break_on_hyphens=False,
+        )  # fmt: skip
+        yield from map(Content, rows)
 
 
 class Pair(NamedTuple):

@@ -266,9 +266,9 @@ class HomeScreen(LiveScreen, Keeping):
             next_keys = list(list_next_keys(item, step, self._key))
             if len(needy) > 1:  # before the key that copies, for which there may be no room
                 following = needy[(needy.index(item) + 1) % len(needy)]
-                next_keys.insert(-1, NextKey(next_key, f"go to {following.short_title}"))
+                next_keys.insert(-1, NextKey(next_key, f'go to "{following.short_title}"'))
         else:
-            next_keys = [NextKey(next_key, f"go to {item.short_title}")]
+            next_keys = [NextKey(next_key, f'go to "{item.short_title}"')]
         max_others = MAX_OTHERS if self.size.height >= ROOMY else 1
         width = self.size.width - FRAME_WIDTH
         title, reasons = describe_needs(item, needy, max_others, width)

@@ -16,7 +16,7 @@ from remote.study.progress import StudyProgress
 from tui.home.list_text import GetKey
 from tui.home.run_list import RunItem
 from tui.home.run_table import describe_state
-from tui.kit.widgets.verdict_strip import NextKey, Reason, Severity
+from tui.kit.widgets.verdict_strip import NextKey, Reason, Severity, fold_line
 
 SEVERITIES = {
     "table--good": Severity.GOOD,
@@ -24,8 +24,8 @@ SEVERITIES = {
     "table--bad": Severity.BAD,
 }
 """By the style that the state has in the table."""
-SIGN_WIDTH = 2
-"""Columns of the sign before a title."""
+TITLE_SIGN = "! "
+"""Stands for the sign before a title, where the title is measured."""
 
 
 class ItemVerdict(NamedTuple):
@@ -88,34 +88,64 @@ def describe_needs(
 ) -> tuple[str, list[Reason]]:
     """Say what is the matter with a chosen one of the rows that need a person, in a title and
     reasons below it, and then with others of them, about so many, a line of this width each. Where
-    there is room for one other only, the title has a line, too.
+    there is room for one other only, the title has two lines at most.
 
-    `needy` are in the order in which to look at them. Each line names its run.
+    `needy` are in the order in which to look at them. Each line names its run, in quotes: a run may
+    be called "failed".
     """
     verdict = judge_item(chosen)
     others = [item for item in needy if item is not chosen]
     is_first = bool(others) and chosen is needy[0]
-    title = f"{'Look first at ' if is_first else ''}{chosen.short_title}: {verdict.finding}"
+    title = plain(
+        f'{"Look first at " if is_first else ""}"{chosen.short_title}": {verdict.finding}'
+    )
+    has_long_title = False
     if max_others == 1:
         # What a cause has behind its first clause, such as what became of other ranks, can wait.
-        if len(title) > width - SIGN_WIDTH:
+        if len(title) > width - len(TITLE_SIGN):
             title = title.partition("; ")[0]
-        title = _cut(Content(plain(title)), width - SIGN_WIDTH).plain
+        has_long_title = len(title) > width - len(TITLE_SIGN)
+        title = _cut_to_two_lines(title, width)
     reasons: list[Reason] = list(verdict.reasons)
     order_text = "then at" if is_first else "also"
     # A line that says there is one more takes as much room as that one.
-    num_named = max_others if len(others) > max_others + 1 else len(others)
+    has_room_for_all = len(others) <= max_others + 1 and not has_long_title
+    num_named = len(others) if has_room_for_all else min(max_others, len(others))
+    lines = []
     for item in others[:num_named]:
         look = describe_state(item)
-        text = plain(f"{look.sign} {order_text} {item.short_title}: {judge_item(item).finding}")
+        text = plain(f'{look.sign} {order_text} "{item.short_title}": {judge_item(item).finding}')
         if len(text) > width:
             text = text.partition("; ")[0]
-        # Without its colour: only the title of the strip is loud.
-        reasons.append(_cut(Content(text), width))
-    if num_named < len(others):
-        num_more = len(others) - num_named
-        reasons.append(f"and {num_more} more runs, marked ! in the list")
+        lines.append(text)
+    num_more = len(others) - num_named
+    if num_more and has_long_title:
+        # The second line of the title has taken the room of a line on the rest.
+        lines[-1] = _append_rest(lines[-1], num_more, width)
+    elif num_more:
+        lines.append(f"and {num_more} more runs, marked ! in the list")
+    # Without their colours: only the title of the strip is loud.
+    reasons += [_cut(Content(line), width) for line in lines]
     return title, reasons
+
+
+def _cut_to_two_lines(title: str, width: int) -> str:
+    """Cut a title to what fits into two lines of the strip, behind its sign."""
+    lines = fold_line(Content(TITLE_SIGN + title), width)
+    if len(lines) <= 2:
+        return title
+    first_line = lines[0].plain.removeprefix(TITLE_SIGN)
+    rest = title.removeprefix(first_line).lstrip()
+    return f"{first_line} {_cut(Content(rest), width).plain}"
+
+
+def _append_rest(line: str, num_more: int, width: int) -> str:
+    """Say at the end of a line how many more runs need a person, and cut the line before that."""
+    rest = f", and {num_more} more"
+    marked_rest = f"{rest}, marked !"
+    if len(line) + len(marked_rest) <= width:
+        return line + marked_rest
+    return _cut(Content(line), width - len(rest)).plain + rest
 
 
 def _cut(line: Content, width: int) -> Content:

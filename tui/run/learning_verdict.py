@@ -10,7 +10,7 @@ from remote.run.run_state import RunState
 from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import RunPhase
 from tui.kit.widgets.verdict_strip import NextKey, Severity
-from tui.run.run_verdict import RunVerdict, VerdictKeys
+from tui.run.run_verdict import RunVerdict, VerdictKeys, make_hide_key
 
 MIN_TESTS = 8
 """Tests from which on it is told that they are hardly better since long ago."""
@@ -39,7 +39,7 @@ def judge_learning(run: RunState, keys: VerdictKeys) -> RunVerdict:
     else:
         return RunVerdict()
     next_keys = [] if run.is_held else [NextKey(keys.stop, describe_stop(run))]
-    next_keys.append(NextKey(keys.hide, "hide"))
+    next_keys.append(make_hide_key(keys))
     return RunVerdict(severity, title, next_keys=tuple(next_keys))
 
 

@@ -23,7 +23,7 @@ from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.run.components.advice_text import describe_advice
 from tui.run.end_verdict import list_failure_reasons
 from tui.run.learning_verdict import describe_stop
-from tui.run.run_verdict import RunVerdict, VerdictKeys, find_advised_key
+from tui.run.run_verdict import RunVerdict, VerdictKeys, find_advised_key, make_hide_key
 
 MAX_OTHERS = 1
 """Alerts that are named below the most important one."""
@@ -54,7 +54,7 @@ def judge_live_run(
         )
     if not alerts and notice:
         remedies = tuple(filter(None, (notice.command or notice.advice,)))
-        return RunVerdict(Severity.WARN, notice.text, remedies, (NextKey(keys.hide, "hide"),))
+        return RunVerdict(Severity.WARN, notice.text, remedies, (make_hide_key(keys),))
     if not alerts:
         return RunVerdict()
     worst_alert, *others = sort_by_urgency(alerts)
@@ -118,7 +118,7 @@ def _list_keys(
             next_keys.append(NextKey(keys.stacks, "stacks"))
     if is_lost and not run.is_held:
         next_keys.append(NextKey(keys.stop, describe_stop(run)))
-    next_keys.append(NextKey(keys.hide, "hide"))
+    next_keys.append(make_hide_key(keys))
     if num_hidden:
         next_keys.append(NextKey(keys.alerts, f"list {count(num_hidden, 'more alert')}"))
     return tuple(next_keys)

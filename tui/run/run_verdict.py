@@ -43,6 +43,11 @@ class VerdictKeys(NamedTuple):
     stop: str = ""
 
 
+def make_hide_key(keys: VerdictKeys) -> NextKey:
+    """Return the key that hides a verdict, which leaves the run as it is."""
+    return NextKey(keys.hide, "hide", is_remedy=False)
+
+
 def find_advised_key(run: RunState, advice: Advice, keys: VerdictKeys) -> NextKey:
     """Return the key that does what an advice says."""
     text = describe_remedy(advice, is_for_next=run.phase is not RunPhase.ENDED)

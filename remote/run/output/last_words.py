@@ -106,6 +106,16 @@ def find_raising_line(lines: Sequence[str]) -> str:
     return f"{place}: {code}" if code else place
 
 
+def find_error_line(lines: Sequence[str]) -> str:
+    """Return the first line of the last exception, such as "KeyError: 'label'"; "" if there is
+    none."""
+    plain_lines = [PREFIX.sub("", line) for line in lines]
+    chain_start = find_chain(plain_lines)
+    blocks = _split_blocks(plain_lines[chain_start:]) if chain_start is not None else []
+    raised = (block.lines[0] for block in reversed(blocks) if block.worth is Worth.RAISED)
+    return next(raised, "")
+
+
 def find_chain(lines: Sequence[str]) -> int | None:
     """Return where the last chain of tracebacks begins; 0 if its head is out of sight."""
     chain_start: int | None = None

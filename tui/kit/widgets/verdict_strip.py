@@ -55,6 +55,8 @@ class NextKey(NamedTuple):
     """What it does in fewer words, where the line has no room for all keys."""
     leads_footer: bool = True
     """The footer shows it before all keys that no verdict names."""
+    is_remedy: bool = True
+    """It does something about what the verdict says. One that does not never stands out."""
 
 
 _Shown = tuple[Severity, str | Content, Sequence[Reason], Sequence[NextKey], bool, int]
@@ -94,7 +96,7 @@ class VerdictStrip(Static):
         """Show a verdict; without a title, hide. Parts of a title may have styles of their own.
 
         Keys that are "" do nothing here and are left out; the first of the others stands out,
-        unless it `is_calm`: there is nothing to do."""
+        unless it is no remedy, or the strip `is_calm`: there is nothing to do."""
         # While hidden, the widget has no width.
         width = self.content_size.width or self.app.size.width - FRAME_WIDTH
         shown = severity, title, tuple(reasons), tuple(next_keys), is_calm, width
@@ -142,15 +144,15 @@ def draw_verdict(
     title_style = MUTED if is_quiet else TITLE_STYLES[severity]
     title_content = Content(plain(title)) if isinstance(title, str) else title
     title_line = Content.assemble(sign, title_content).stylize_before(title_style)
-    lines = _fold(title_line, width)
+    lines = fold_line(title_line, width)
     for reason in reasons:
-        lines += _fold(Content(plain(reason)) if isinstance(reason, str) else reason, width)
+        lines += fold_line(Content(plain(reason)) if isinstance(reason, str) else reason, width)
     if key_line := draw_next_keys(next_keys, width, is_calm=is_calm):
         lines.append(key_line)
     return Content("\n").join(lines)
 
 
-def _fold(line: Content, width: int) -> list[Content]:
+def fold_line(line: Content, width: int) -> list[Content]:
     """Break a line where it is wider than `width`, but not between a number and its unit."""
     if not width or line.cell_length <= width or "\n" in line.plain:
         return [line]
@@ -168,7 +170,7 @@ def draw_next_keys(
     next_keys: Sequence[NextKey], width: int = 0, *, is_calm: bool = False
 ) -> Content | None:
     """Return the keys that help in a line, the first of them marked: "▶ R resume   n new run";
-    none where it `is_calm`.
+    none where it is no remedy, or the strip `is_calm`.
 
     Those for which there is no room in `width` columns are left out, 0 for room enough; if there is
     room for more of them in their short texts, they have these.
@@ -187,7 +189,7 @@ def _draw_keys(keys: Sequence[NextKey], width: int, *, is_calm: bool) -> list[Co
     parts = list[Content]()
     room = width
     for next_key in keys:
-        is_marked = not parts and not is_calm
+        is_marked = not parts and next_key.is_remedy and not is_calm
         gap = f"{palette.sign('playing')} " if is_marked else KEY_GAP if parts else ""
         text_style = "bold" if is_marked else ""
         part = Content.assemble(

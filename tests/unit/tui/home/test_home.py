@@ -77,6 +77,7 @@ from tui.kit.open_runs import LaunchRequest
 from tui.kit.replay import Replay
 from tui.kit.run_session import RunSession
 from tui.kit.widgets.table import TableCell, choose_columns
+from tui.kit.widgets.verdict_strip import Severity, draw_verdict
 from tui.launch.screen import LaunchScreen
 from tui.run.screen import RunScreen
 from tui.study.study_screen import StudyScreen
@@ -844,22 +845,22 @@ async def test_what_needs_a_person_stands_on_top_with_the_keys_that_help(
         )
     home = Home(runs_dir)
     async with home.app.run_test(size=size, notifications=True) as pilot:
-        await home.shows(pilot, "✗ Look first at my-b-2: rank 1: killed", "enter open")
-        await home.shows(pilot, "✗ then at my-a-1: rank 1: killed", "! go to my-a-1")
+        await home.shows(pilot, '✗ Look first at "my-b-2": rank 1: killed', "enter open")
+        await home.shows(pilot, '✗ then at "my-a-1": rank 1: killed', '! go to "my-a-1"')
         await home.shows(pilot, "R resume from checkpoint 20 (5 steps lost)", "─ my-b-2: b-2 ─")
         assert home.text().count("rank 1: killed") == 2, "each said once"
         assert len(re.findall(r"^ *! +✗ failed", home.text(), re.MULTILINE)) == 2
         await pilot.press("exclamation_mark")
-        await home.shows(pilot, "▌ ✗ my-a-1: rank 1: killed", "─ my-a-1: a-1 ─")
-        await home.shows(pilot, "✗ also my-b-2: rank 1: killed")
+        await home.shows(pilot, '▌ ✗ "my-a-1": rank 1: killed', "─ my-a-1: a-1 ─")
+        await home.shows(pilot, '✗ also "my-b-2": rank 1: killed')
         assert listed_names(home) == ["my-b-2", "my-a-1", "c-3"]
         await pilot.press("end")
-        await home.shows(pilot, "─ c-3 ─", "✗ Look first at my-b-2: rank 1", "! go to my-b-2")
+        await home.shows(pilot, "─ c-3 ─", '✗ Look first at "my-b-2": rank 1', '! go to "my-b-2"')
         assert "R resume" not in home.text().splitlines()[3], "it would resume another run"
         await pilot.press("exclamation_mark", "enter")
         await home.is_at(pilot, RunScreen)
         await pilot.press("escape")
-        await home.shows(pilot, "1 needs you", "▌ ✗ my-a-1: rank 1", "! go to my-a-1")
+        await home.shows(pilot, "1 needs you", '▌ ✗ "my-a-1": rank 1', '! go to "my-a-1"')
         await pilot.press("exclamation_mark", "enter")
         await home.is_at(pilot, RunScreen)
         await pilot.press("escape", "exclamation_mark")
@@ -1363,21 +1364,44 @@ def test_what_needs_a_person_names_each_run_the_most_urgent_first() -> None:
     needy = sort_by_urgency([RunItem(entry.name, entry) for entry in entries])
     assert [item.name for item in needy] == ["live", "failed", "flawed", "diverged"]
     title, reasons = describe_needs(needy[0], needy, max_others=1, width=80)
-    assert title.startswith("Look first at live: slow now")
+    assert title.startswith('Look first at "live": slow now')
     lines = [str(reason) for reason in reasons]
-    assert lines[0] == "✗ then at failed: KeyError"
+    assert lines[0] == '✗ then at "failed": KeyError'
     assert lines[1].startswith("and 2 more runs")
     _, reasons = describe_needs(needy[0], needy, max_others=2, width=30)
-    assert str(reasons[1]).startswith("▲ then at flawed: overfitted")
-    assert str(reasons[2]).startswith("▲ then at diverged: diverged")
+    assert str(reasons[1]).startswith('▲ then at "flawed": overfi')
+    assert str(reasons[2]).startswith('▲ then at "diverged": diver')
     assert all(len(str(reason)) <= 30 for reason in reasons)
+
+
+@pytest.mark.parametrize(
+    ("width", "second", "rest"),
+    [(80, "KeyError", ", and 2 more, marked !"), (44, "KeyErr", ", and 2 more")],
+)
+def test_a_long_error_of_the_first_run_has_two_lines_and_the_others_one(
+    width: int, second: str, rest: str
+) -> None:
+    error = "IndexError: " + "Target 12 is out of bounds " * (width // 20)
+    entries = [FAILED._replace(name=name, label=name) for name in ("b", "another-run", "d", "e")]
+    entries[0] = entries[0]._replace(cause=error)
+    needy = [RunItem(entry.name, entry) for entry in entries]
+    title, reasons = describe_needs(needy[0], needy, max_others=1, width=width)
+    shown = draw_verdict(Severity.BAD, title, reasons, (), width).plain.splitlines()
+    assert len(shown) == 3
+    assert len(title) > width, "the error goes on in the second line"
+    assert second in shown[2]
+    assert shown[2].endswith(rest)
+    assert all(len(line) <= width for line in shown)
+    short_title, reasons = describe_needs(needy[1], needy, max_others=1, width=80)
+    assert "KeyError" in short_title
+    assert "and 2 more runs" in str(reasons[-1]), "a line of its own where the title needs one"
 
 
 def test_of_a_run_that_failed_with_a_flaw_both_are_said_of_it() -> None:
     entry = FAILED._replace(flaws=(Flaw(FlawKind.DIVERGED, step=3, after="NaN"),))
     item = RunItem("failed", entry)
     title, reasons = describe_needs(item, [item], max_others=2, width=80)
-    assert (title, len(reasons)) == ("failed: KeyError", 1)
+    assert (title, len(reasons)) == ('"failed": KeyError', 1)
     assert str(reasons[0]).startswith("also diverged at step 3")
 
 
@@ -1408,6 +1432,25 @@ async def test_the_preview_of_a_failed_run_has_what_the_rank_printed_last(
         home.app.screen.query_one(RunTable).choose("b-2")
         await home.shows(pilot, *shown)
         assert hidden not in home.text()
+
+
+async def test_the_error_of_a_failed_run_is_whole_and_comes_first(runs_dir: Path) -> None:
+    error = "KeyError: 'no label of the name that was given in the file of the labels: animals'"
+    cause = {"tail": [*TRACEBACK[:-1], error]}
+    (runs_dir / "b-2" / "summary.json").write_text(json.dumps({"cause": cause}))
+    home = Home(runs_dir)
+    async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
+        await home.shows(pilot, "b-2")
+        home.app.screen.query_one(RunTable).choose("b-2")
+        await home.shows(pilot, "raised at train.py:7, load")
+        preview = home.text().partition("─ b-2 ─")[2]
+        words = " ".join(preview.replace("│", " ").split())
+        places = [words.find(text) for text in (error[:40], "raised at", "Traceback")]
+        assert -1 not in places
+        assert places == sorted(places)
+        assert "labels: animals'" in words, "the end of the error"
+        assert words.count("KeyError") == 1
+        assert not home.app.screen.query_one("RunPreview #curve").display, "it has the full width"
 
 
 @pytest.mark.parametrize(

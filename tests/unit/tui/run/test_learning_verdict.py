@@ -12,7 +12,7 @@ from tests.kit.histories import History, plan, stepped
 from training.wire.rank_events import Evaluated, Saved
 from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.run.learning_verdict import judge_learning
-from tui.run.run_verdict import VerdictKeys
+from tui.run.run_verdict import VerdictKeys, make_hide_key
 from tui.run.verdict_panel import VerdictPanel
 
 KEYS = VerdictKeys(hide="a", stop="q")
@@ -53,12 +53,12 @@ def test_a_run_that_overfits_is_warned_of_and_can_be_stopped() -> None:
     verdict = judge_learning(history.state(), KEYS)
     assert verdict.title == "overfitting since epoch 2: test loss 0.3 → 1.2"
     assert verdict.severity is Severity.WARN
-    assert verdict.next_keys == (NextKey("q", "stop (no checkpoint)"), NextKey("a", "hide"))
+    assert verdict.next_keys == (NextKey("q", "stop (no checkpoint)"), make_hide_key(KEYS))
     saved = history.rank(0, Saved(0, 10, 80, 0.1, 1000)).state()
     assert judge_learning(saved, KEYS).next_keys[0] == NextKey("q", "stop (checkpoint 80)")
     saved.hold(saved.now)
     held_keys = judge_learning(saved, KEYS).next_keys
-    assert held_keys == (NextKey("a", "hide"),), "nobody can stop what is not recorded"
+    assert held_keys == (make_hide_key(KEYS),), "nobody can stop what is not recorded"
 
 
 def test_nothing_is_said_of_a_run_that_has_ended() -> None:

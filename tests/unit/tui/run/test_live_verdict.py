@@ -254,6 +254,7 @@ def test_of_a_script_it_is_said_what_else_runs_there_and_how_to_end_it() -> None
     found = judge_live_run(run, [], KEYS, run.now, find_load_notice(run))
     assert found.severity is Severity.WARN
     assert (found.title, found.reasons) == (text, (command,))
+    assert not any(next_key.is_remedy for next_key in found.next_keys), "hiding it helps nobody"
     history.now += 2 * NOTICE_SECONDS
     history.rank(0, stepped(0, 4))
     assert find_load_notice(history.state()) is None, "it may have ended since"

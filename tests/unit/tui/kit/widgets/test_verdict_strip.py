@@ -62,6 +62,16 @@ def test_keys_that_do_nothing_or_have_no_room_are_left_out() -> None:
     assert draw_next_keys([NextKey("", "nothing")]) is None
 
 
+def test_a_key_that_is_no_remedy_is_not_marked_as_advised() -> None:
+    hide = NextKey("a", "hide", is_remedy=False)
+    lines = [draw_next_keys(keys) for keys in ([hide], [hide, RESUME], [RESUME, hide])]
+    assert [line.plain for line in lines if line] == [
+        "a hide",
+        "a hide   r resume from checkpoint 150",
+        "▶ r resume from checkpoint 150   a hide",
+    ]
+
+
 def test_a_line_is_broken_between_words_but_not_before_a_unit() -> None:
     verdict = draw_verdict(
         Severity.GOOD, "B reaches 90% in 3 s, A in 6 s of all", ["ends: 4 KiB"], (), 28
