@@ -64,7 +64,6 @@ from tui.home.run_list import ORDERS, RunItem, select_items
 from tui.home.run_table import (
     COLUMNS,
     IMPORTANCE,
-    RunTable,
     describe_state,
     draw_curve,
     fit_table,
@@ -1429,7 +1428,8 @@ async def test_the_preview_of_a_failed_run_has_what_the_rank_printed_last(
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
         await home.shows(pilot, "b-2")
-        home.app.screen.query_one(RunTable).choose("b-2")
+        # By a key, as a person: until then the cursor follows the list as it is read.
+        await pilot.press("down")
         await home.shows(pilot, *shown)
         assert hidden not in home.text()
 
@@ -1441,7 +1441,8 @@ async def test_the_error_of_a_failed_run_is_whole_and_comes_first(runs_dir: Path
     home = Home(runs_dir)
     async with home.app.run_test(size=(80, 24), notifications=True) as pilot:
         await home.shows(pilot, "b-2")
-        home.app.screen.query_one(RunTable).choose("b-2")
+        # By a key, as a person: until then the cursor follows the list as it is read.
+        await pilot.press("down")
         await home.shows(pilot, "raised at train.py:7, load")
         preview = home.text().partition("─ b-2 ─")[2]
         words = " ".join(preview.replace("│", " ").split())
