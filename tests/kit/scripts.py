@@ -41,10 +41,12 @@ def logging(history: History, rank: int, numbers: Iterable[int], after: float) -
     return history
 
 
-def seen(rank: int, step: int, loss: float = float("nan"), **more: float) -> OutputText:
-    """A step that the watch tells."""
+def seen(
+    rank: int, step: int, loss: float = float("nan"), time: float = 1.0, **more: float
+) -> OutputText:
+    """A step that the watch tells, made at this time."""
     event = StepFinished(rank, 0, step, loss, 0.5, **more)  # type: ignore[arg-type]
-    return OutputText(rank, "stdout", PREFIX + dumps({"time": 1.0} | to_object(event)))
+    return OutputText(rank, "stdout", PREFIX + dumps({"time": time} | to_object(event)))
 
 
 def ended(history: History) -> History:

@@ -447,7 +447,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
         ("open-best", "enter", "open", "Open", "open the best of the compared runs", SHOWN),
         (
             "repeat-best",
-            "R",
+            "t",
             "repeat",
             "Repeat",
             "repeat the best of the compared runs, with another seed",

@@ -111,7 +111,7 @@ async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[P
         assert cells["sync"] == ["ddp", "ring"]
         assert cells["outcome"] == ["✓ finished", "✓ finished"]
         assert cells["test accuracy"][-1] == "the same"
-        assert "▶ R copy the command to repeat A" in found, "which the caveat asks for"
+        assert "▶ t copy the command to repeat A" in found, "which the caveat asks for"
         assert "y copy the command of A" in found
         assert cells["samples/s"][-1] == "▲ 33.3% less"
         assert cells["time to 85%"][-1] == "▲ 49.5% longer"
@@ -181,8 +181,8 @@ async def test_a_repetition_has_the_settings_of_the_run_to_take_and_a_seed_that_
         folders.append(recorded(tmp_path / "runs", made.done(0, 1).session(SessionClosed())))
     app = CompareApp(folders)
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "▶ R copy the command to repeat B")
-        await pilot.press("R")
+        await shown(pilot, "▶ t copy the command to repeat B")
+        await pilot.press("t")
         await until(pilot, lambda: "--seed 8" in app.clipboard)
         assert "--sync ring" in app.clipboard
 

@@ -517,7 +517,7 @@ def long_run(watch: bool) -> History:
             history.rank(3, history.launched(3), Spawned(3, 8))
         for step in range(first, first + 150):
             if watch:
-                history.say(0, seen(0, step, 1.0 / step))
+                history.say(0, seen(0, step, 1.0 / step, time=history.now))
             text = f"step={step} max_steps=300 loss={3.0 / step}\nnoise 17 of rank 3"
             history.say(1, said(3, text, "stdout"), SAMPLE)
             rows = ["step,alpha"] * (step == first) + [f"{step},{step / 3}"]
