@@ -132,9 +132,13 @@ def test_mistakes_are_told_with_the_nearest_flag() -> None:
 
 def test_a_launcher_that_died_is_an_error(tmp_path: Path) -> None:
     run = rankboard.launch(local=1, script=ENDLESS)
-    for process in left_behind(tmp_path):
-        if "--run" in process.cmdline():
-            process.kill()
+
+    def list_launchers() -> list[psutil.Process]:
+        return [process for process in left_behind(tmp_path) if "--run" in process.cmdline()]
+
+    wait(lambda: bool(list_launchers()), "its launcher")
+    for process in list_launchers():
+        process.kill()
     with pytest.raises(rankboard.CommandError) as caught:
         run.wait()
     assert caught.value.exit_code == -signal.SIGKILL
