@@ -479,7 +479,7 @@ async def test_a_compared_run_is_repeated_with_another_seed(
         await home.shows(pilot, "a-1")
         home.app.post_message(CompareRuns((runs_dir / "b-2", runs_dir / "a-1")))
         await home.shows(pilot, "B a-1 is as fast as A b-2")
-        await pilot.press("R")
+        await pilot.press("t")
         form = await home.is_at(pilot, LaunchScreen)
         assert form.draft.parse_work() == Job(sync="ring", seed=Job().seed + 1)
         await pilot.press("escape")
