@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote.metrics.step_rows import (
+    PACKED,
     ArrivedBlock,
     ArrivedStep,
     HostClock,
@@ -24,8 +25,6 @@ WINDOW = 64
 times; and where ranks wait for each other only every few steps, a step needs its neighbours."""
 MOST_ROWS = 1 << 19
 """Rows that are kept, about: they take 70 MB."""
-PACKED = 1 << 16
-"""Steps that become rows together."""
 
 
 class StepCollector:

@@ -14,6 +14,7 @@ import numpy as np
 
 from remote.events import decode_packed
 from remote.metrics.step_rows import (
+    PACKED,
     ArrivedBlock,
     ArrivedStep,
     HostClock,
@@ -30,8 +31,6 @@ from training.wire.step_block import MOST_STEPS, StepBlock
 
 PART_ROWS = 1 << 16
 """Rows of a part, about."""
-PACKED = 1 << 16
-"""Steps that are kept as objects before they become rows of arrays."""
 
 
 class StepPart(NamedTuple):
