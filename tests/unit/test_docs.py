@@ -15,7 +15,7 @@ from tests.kit.agents import ROOT
 from tui.commands import cli
 from tui.flags.parsing import Flags
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 FOR_USERS = [
     ROOT / "README.md",
     *(ROOT / "docs" / f"{name}.md" for name in ("hosts", "lab", "running", "studies", "sync")),
@@ -44,7 +44,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def page_id(page: Path) -> str:
-    return page.name
+    return page.relative_to(ROOT).as_posix()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
