@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo lint test simulate fuzz check bench dist docs format lock man
+.PHONY: demo lint test simulate fuzz check bench dist docs format lock man reference
 
 unexport PYTHONDONTWRITEBYTECODE  # else every rank and agent of the tests compiles all code anew
 
@@ -49,7 +49,7 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	MYPYPATH=bench $(BIN)/mypy bench/*.py bench/parts/*.py
 	MYPYPATH=docs/pictures $(BIN)/mypy docs/pictures/*.py
-	$(BIN)/mypy docs/man_page.py
+	MYPYPATH=docs $(BIN)/mypy docs/man_page.py docs/reference_pages.py
 	$(BIN)/lint-imports
 
 check: lint test
@@ -78,6 +78,10 @@ docs: .venv/installed-dev
 man: .venv/installed
 	@mkdir -p build
 	$(BIN)/python docs/man_page.py > build/rankboard.1
+
+# Renew the pages of docs/reference that are written from flags, docstrings and keys.
+reference: .venv/installed
+	$(BIN)/python docs/reference_pages.py
 
 # Write the installed versions into constraints.txt.
 lock: .venv/installed-dev
