@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.kit.sshd import Sshd
+from tests.kit.labs import refused
+from tests.kit.sshd import SSHD, Sshd
 
 OUR_PACKAGES = ("tui", "training", "remote")
 SCRIPT = """
@@ -158,3 +159,14 @@ def test_hosts_train_for_a_launcher_without_torch(
         (tmp_path / "on_path" / f"{name}.py").write_text(f"raise ImportError('no {name} here')\n")
     hosts_file = sshd.hosts_toml(sshd.make_hosts(2))
     assert "finished" in run(command, "--hosts", str(hosts_file), "--epochs", "1", "--run")
+
+
+@pytest.mark.skipif(bool(refused()) or not SSHD, reason="no lab with sshd can be made here")
+def test_a_lab_is_held_by_a_process_of_ours(
+    command: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process starts a module of ours, which has the name of a package of the user."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    run(command, "lab", "up", "--size", "2")
+    assert "node2" in run(command, "lab", "status")
+    run(command, "lab", "down")
