@@ -1,5 +1,5 @@
-"""The pages on security say what holds: the tests that docs/reference/promises.md names are there, and
-docs/reference/limits.md has the bounds of the code."""
+"""The pages on security say what holds: the tests that docs/reference/promises.md names are there,
+and docs/reference/limits.md has the bounds of the code."""
 
 from __future__ import annotations
 
