@@ -136,7 +136,7 @@ def test_every_default_can_be_said(method: str) -> None:
 
 
 def test_the_defaults_are_these() -> None:
-    """docs/reference/sync-options.md says so: whoever changes one on purpose changes it here, too."""
+    """docs/reference/sync-options.md says so: whoever changes one changes it here, too."""
     buckets = {"granularity": "bucket", "bucket_mb": 2.5}
     defaults = {
         method: {option.name: option.default for option in options.declared_options(method)}
