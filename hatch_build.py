@@ -81,8 +81,11 @@ class PrivateCode(BuildHookInterface):  # type: ignore[type-arg]
 
 def read_pins(constraints: str) -> dict[str, str]:
     """Return the versions that the tests have run with, by the name of the package."""
-    pairs = (line.split("==") for line in constraints.splitlines())
-    return {canonicalize_name(name): version for name, version in pairs}
+    requirements = map(Requirement, constraints.splitlines())
+    return {
+        canonicalize_name(requirement.name): str(requirement.specifier).removeprefix("==")
+        for requirement in requirements
+    }
 
 
 def find_names(requirements: Iterable[str]) -> set[str]:
