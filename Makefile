@@ -95,6 +95,8 @@ man: .venv/installed
 reference: .venv/installed
 	$(BIN)/python docs/reference_pages.py
 
-# Write the installed versions into constraints.txt.
-lock: .venv/installed-dev
-	$(BIN)/pip freeze --exclude-editable > constraints.txt
+# Take the newest versions that fit: into uv.lock, with their hashes, and from there into constraints.txt, for pip.
+lock:
+	uv lock --upgrade
+	uv export --quiet --locked --all-extras --no-hashes --no-annotate --no-header --no-emit-project \
+		--output-file constraints.txt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import venv
@@ -125,6 +126,21 @@ def test_the_wheel_has_one_name(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         folders = {name.partition("/")[0] for name in archive.namelist()}
     assert {name for name in folders if not name.endswith(".dist-info")} == {"rankboard"}
+
+
+def test_the_wheel_says_what_it_has_and_needs(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if "/sboms/" in name)
+        bill = json.loads(archive.read(name))
+    product = bill["metadata"]["component"]
+    assert (product["name"], product["licenses"]) == ("rankboard", [{"license": {"id": "MIT"}}])
+    parts = {part["name"]: part for part in bill["components"]}
+    assert parts["numpy"]["scope"] == "required"
+    assert parts["torch"]["scope"] == "optional"
+    assert "mypy" not in parts
+    pinned = (ROOT / "constraints.txt").read_text().splitlines()
+    assert f"torch=={parts['torch']['version']}" in pinned
+    assert bill["dependencies"][0]["ref"] == product["bom-ref"]
 
 
 def test_the_version_is_told(command: Path) -> None:
