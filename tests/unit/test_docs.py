@@ -43,8 +43,10 @@ OTHERS = {
     *("--help", "--logdir", "--extra-index-url", "--force", "--from"),
     *("--nodes", "--ntasks", "--ntasks-per-node", "--gpus-per-node", "--cpus-per-task"),
     *("--time", "--output", "--steps"),
+    *("--rank", "--num-nodes", "--master-ip", "--master-port"),
 }
-"""Flags of every command, and of other programs: TensorBoard, pip, pipx, uv, and those of Slurm."""
+"""Flags of every command, and of other programs: TensorBoard, pip, pipx, uv, those of Slurm, and
+scripts of courses."""
 WIDTH = 120
 LENGTHS = {README: 120}
 LENGTH = 250
