@@ -39,8 +39,14 @@ NEW_PAGES = [
     if page.parent != ROOT / "docs" or page.stem in ("index", "troubleshooting")
 ]
 FOR_USERS = [README, *(page for page in NEW_PAGES if page.parent.name != "explanation")]
-OTHERS = ("--help", "--logdir")
-"""Flags of every command, and of TensorBoard."""
+OTHERS = {
+    *("--help", "--logdir", "--extra-index-url", "--force", "--from"),
+    *("--nodes", "--ntasks", "--ntasks-per-node", "--gpus-per-node", "--cpus-per-task"),
+    *("--time", "--output", "--steps"),
+    *("--rank", "--num-nodes", "--master-ip", "--master-port"),
+}
+"""Flags of every command, and of other programs: TensorBoard, pip, pipx, uv, those of Slurm, and
+scripts of courses."""
 WIDTH = 120
 LENGTHS = {README: 120}
 LENGTH = 250
