@@ -190,8 +190,8 @@ def check_command(words: Sequence[str]) -> str:
     name = Path(words[0]).name
     if name == "rankboard":
         return parse_rankboard(words[1:])
-    if name == "uvx" and words[1:2] == ["rankboard"]:
-        return parse_rankboard(words[2:])
+    if name == "uvx" and "rankboard" in words:
+        return parse_rankboard(words[words.index("rankboard") + 1 :])
     if name == "make":
         return check_make(words[1:])
     return check_extras(words)
