@@ -4,6 +4,7 @@ code."""
 from __future__ import annotations
 
 from remote.doctor.host_facts import FAILED, WARNING, CheckedHost, HostFinding
+from remote.own_python import install_command
 from remote.transport.bootstrap.archive import build_archive
 from training.wire.host_events import Hello
 
@@ -52,7 +53,8 @@ def _install(checked: CheckedHost, packages: str, options: str = "") -> str:
     """Say how to install packages on a host. `rankboard setup` comes first: the Python of a system
     such as Debian refuses what pip would put beside its own packages."""
     if checked.plan.is_local:
-        return f"install it with {checked.hello.executable} -m pip install 'rankboard[local]'"
+        command = install_command("'rankboard[local]'", checked.hello.executable)
+        return f"install it with {command}"
     pip_command = f"{checked.hello.executable} -m pip install {packages}"
     setup_command = f"rankboard setup{checked.plan.hosts_option}{options}"
     return (
