@@ -28,6 +28,7 @@ from tests.kit.pages import (
 )
 from training.job import JobError
 from tui.commands import cli
+from tui.flags import torchrun
 from tui.flags.job import JobFlags
 from tui.flags.mistakes import check_job
 from tui.flags.parsing import Flags, ParsedCommand
@@ -41,6 +42,11 @@ NEW_PAGES = [
 FOR_USERS = [README, *(page for page in NEW_PAGES if page.parent.name != "explanation")]
 OTHERS = ("--help", "--logdir")
 """Flags of every command, and of TensorBoard."""
+OF_SCRIPTS = (
+    *("--rank", "--world-size", "--num-nodes", "--master-ip", "--init-method", "--dist-url"),
+    *("--local-rank", "--max", "--num-train-steps", "--way", "--bad-label"),
+)
+"""Flags of scripts that are examples; a word ends before an underscore."""
 WIDTH = 120
 LENGTHS = {README: 120}
 LENGTH = 250
@@ -60,7 +66,13 @@ def flags(app: App) -> Iterator[str]:
 
 @cache
 def known_flags() -> set[str]:
-    return {*OTHERS, *flags(cli.make_whole_app())}
+    return {
+        *OTHERS,
+        *OF_SCRIPTS,
+        *torchrun.KNOWN,
+        *torchrun.FABRIC_FLAGS,
+        *flags(cli.make_whole_app()),
+    }
 
 
 def anchors(page: Path) -> set[str]:
@@ -93,7 +105,8 @@ def test_files_that_are_named_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", FOR_USERS, ids=name_page)
 def test_flags_that_are_named_exist(page: Path) -> None:
-    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", page.read_text()))
+    """Those in blocks of commands are parsed."""
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", read_prose(page)))
     assert named - known_flags() == set()
 
 
