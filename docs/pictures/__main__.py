@@ -4,8 +4,9 @@
     python docs/pictures --out docs/figures
 
 Takes about four minutes on two cores. One of four hosts is slow: they are a lab with CPU quotas,
-which needs root on Linux (see docs/lab.md). A quiet machine makes better pictures. Nothing of the
-user's own is read: runs, settings and state are in a folder that is deleted at the end.
+which needs root on Linux (see docs/tutorials/lab.md). A quiet machine makes better pictures.
+Nothing of the user's own is read: runs, settings and state are in a folder that is deleted at the
+end.
 """
 
 from __future__ import annotations

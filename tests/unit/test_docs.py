@@ -40,8 +40,12 @@ NEW_PAGES = [
     if page.parent != ROOT / "docs" or page.stem in ("index", "troubleshooting")
 ]
 FOR_USERS = [README, *(page for page in NEW_PAGES if page.parent.name != "explanation")]
-OTHERS = ("--help", "--logdir")
-"""Flags of every command, and of TensorBoard."""
+OTHERS = {
+    *("--help", "--logdir", "--extra-index-url", "--force", "--from"),
+    *("--nodes", "--ntasks", "--ntasks-per-node", "--gpus-per-node", "--cpus-per-task"),
+    *("--time", "--output", "--steps"),
+}
+"""Flags of every command, and of other programs: TensorBoard, pip, pipx, uv, and those of Slurm."""
 OF_SCRIPTS = (
     *("--rank", "--world-size", "--num-nodes", "--master-ip", "--init-method", "--dist-url"),
     *("--local-rank", "--max", "--num-train-steps", "--way", "--bad-label"),
