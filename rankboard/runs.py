@@ -212,7 +212,7 @@ class Run:
     def events(self, *kinds: str) -> Iterator[Event]:
         """Yield the events of the run from its beginning, and follow it to its end.
 
-        docs/events.md lists them; `kinds`, such as "step", yields only these.
+        docs/reference/events.md lists them; `kinds`, such as "step", yields only these.
         """
         return commands.iterate(["events", *make_flags({"event": kinds}), *self._words])
 
