@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo lint test simulate fuzz check bench dist format lock man
+.PHONY: demo lint test simulate fuzz check bench dist docs format lock man
 
 unexport PYTHONDONTWRITEBYTECODE  # else every rank and agent of the tests compiles all code anew
 
@@ -68,6 +68,11 @@ dist: .venv/installed-dev
 	$(BIN)/python -m build --no-isolation --outdir dist
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/check-wheel-contents dist/*.whl
+
+# Build the site of the documentation; a broken link, or a page that is not in the menu, ends it.
+docs: .venv/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo 'open build/site/index.html in a browser'
 
 # Write the manual page, from the same source as --help: man build/rankboard.1
 man: .venv/installed
