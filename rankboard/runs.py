@@ -134,13 +134,13 @@ class Run:
 
     @property
     def state(self) -> str:
-        """Return `running`, or the verdict; `unknown` if nobody here has seen the end."""
+        """Return `running`, or the verdict; `left` if nobody here has seen the end."""
         outcome = self.outcome
         if outcome:
             return str(outcome.verdict)
         if self._stream:
-            return "unknown" if self._stream.has_ended else "running"
-        return "running" if self._progress.is_live else "unknown"
+            return "left" if self._stream.has_ended else "running"
+        return "running" if self._progress.is_live else "left"
 
     @property
     def outcome(self) -> Outcome | None:

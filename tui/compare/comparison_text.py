@@ -202,9 +202,10 @@ def describe_outcome(run: RunFigures) -> str:
     """Return what a run was, and how it ended."""
     ranks = count(run.world_size, "rank")
     hosts = count(run.nodes, "host")
-    verdict = run.verdict.word if run.verdict else "not ended"
     flaws = f", but {listed([flaw.kind for flaw in run.flaws])}" if run.flaws else ""
-    return f"{ranks} on {hosts}, {run.description}; {verdict} after {duration(run.elapsed)}{flaws}"
+    return (
+        f"{ranks} on {hosts}, {run.description}; {run.state} after {duration(run.elapsed)}{flaws}"
+    )
 
 
 def describe_problems(run: RunFigures) -> Iterator[str]:

@@ -20,7 +20,7 @@ from training.wire.enums import Phase
 
 PAGES = {
     "docs/reference/events.md": "| `entered` | `phase`: ",
-    "docs/reference/states.md": "A live run that only its hosts know is shown in the phase of its ranks: ",
+    "docs/reference/states.md": "A live run that only its hosts know is ",
 }
 """Where each page lists the phases that a rank reports: the start of its paragraph."""
 
