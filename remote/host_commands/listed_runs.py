@@ -12,14 +12,14 @@ from pathlib import Path
 from remote.cluster.hosts import Host
 from remote.limits import LIMITS
 from remote.run.diagnosis import agent_end
-from remote.run.state.phases import LEFT, Verdict
+from remote.run.state.phases import LEFT, UNREADABLE, Verdict
 from training.agent.layout import ARCHIVES, RUNS
-from training.wire.format import FORMAT
+from training.wire.format import FORMAT, READABLE
 from training.wire.host_replies import CodeArchive, RunFolder
 
 REFUSED = 2
 """Exit code of a rank that refuses its job."""
-ORDER = ("unreadable", "lost", "failed", "stopped", "finished", Verdict.REFUSED.word)
+ORDER = ("lost", "failed", "stopped", "finished", Verdict.REFUSED.word)
 """The outcome of a run is the first of these that one of its hosts reports."""
 DEATHS = ("lost", "failed")
 """Phases of a run that did not end as it should, unless a person had stopped it."""
@@ -143,6 +143,8 @@ class ListedRun:
         live_phases = [part.folder.phase for part in self.parts if part.folder.live]
         if live_phases:
             return max(live_phases, key=live_phases.count)
+        if self.format not in READABLE:
+            return UNREADABLE
         # The record comes first: of a rank that a person stopped, a host knows the exit code alone.
         if self._recorded.verdict:
             return self._recorded.verdict

@@ -113,7 +113,7 @@ def test_nothing_is_resumed_from_it(recorded: Path, says: str) -> None:
 
 
 @pytest.mark.usefixtures("recorded")
-def test_ps_lists_it_as_unknown_and_names_it(says: str, run: Callable[..., Done]) -> None:
+def test_ps_lists_it_as_unreadable_and_names_it(says: str, run: Callable[..., Done]) -> None:
     done = run(ps)
     assert done.stderr == f"rankboard: {says}\n"
     assert done.stdout.splitlines()[1].split()[:2] == [NAME, "unreadable"]

@@ -203,9 +203,8 @@ def describe_outcome(run: RunFigures) -> str:
     ranks = count(run.world_size, "rank")
     hosts = count(run.nodes, "host")
     flaws = f", but {listed([flaw.kind for flaw in run.flaws])}" if run.flaws else ""
-    return (
-        f"{ranks} on {hosts}, {run.description}; {run.state} after {duration(run.elapsed)}{flaws}"
-    )
+    end = f"{run.state} after {duration(run.elapsed)}{flaws}"
+    return f"{ranks} on {hosts}, {run.description}; {end}"
 
 
 def describe_problems(run: RunFigures) -> Iterator[str]:

@@ -829,7 +829,7 @@ async def test_the_lines_that_the_list_does_not_need_are_those_of_the_preview(
 
 def listed_names(home: Home) -> list[str]:
     """The names in the list, from the top."""
-    return re.findall(r"^[ !]+\S (?:failed|unknown) +(\S+)", home.text(), re.MULTILINE)
+    return re.findall(r"^[ !]+\S (?:failed|left) +(\S+)", home.text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
