@@ -143,7 +143,7 @@ def test_a_launcher_that_died_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(rankboard.CommandError) as caught:
         run.wait()
     assert caught.value.exit_code == -signal.SIGKILL
-    assert run.state == "unknown"
+    assert run.state == "left"
 
 
 def test_ctrl_c_interrupts_the_wait_and_not_the_run() -> None:
