@@ -16,7 +16,7 @@ from tests.kit.launches import RANKBOARD, left_behind
 from tests.kit.pages import DOCS_PAGES, README, Block, list_blocks, name_page
 from tests.kit.wait import wait
 
-PATIENCE = 240
+PATIENCE = 600
 """Seconds for the commands of a page."""
 HOSTS_FILE = "hosts.toml"
 HOST = """

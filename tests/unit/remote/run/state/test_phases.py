@@ -19,8 +19,8 @@ from tests.kit.starts import WORK, going, reached
 from training.wire.enums import Phase
 
 PAGES = {
-    "docs/events.md": "| `entered` | `phase`: ",
-    "docs/running.md": "A live run that only its hosts know is shown in the phase of its ranks: ",
+    "docs/reference/events.md": "| `entered` | `phase`: ",
+    "docs/reference/states.md": "A live run that only its hosts know is ",
 }
 """Where each page lists the phases that a rank reports: the start of its paragraph."""
 
