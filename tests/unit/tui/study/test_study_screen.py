@@ -279,8 +279,8 @@ async def test_a_roomy_screen_shows_times_values_and_the_runs_of_the_cell(tmp_pa
         await pilot.press("down", "down")
         await until(pilot, lambda: bool(stage.line("─ all runs; marked: a ring of two, nodes 1 ─")))
         assert re.search(r" state .* 0\.\d+ .*each run.* 0\.2", stage.text()), stage.text()
-        assert stage.line("a ring of two  1 ", "1  run", "✓ finished", "0.2")
-        assert stage.line("ddp  ", "2      2  run", "✓ finished", "0.1"), "runs of another cell"
+        assert stage.line("a ring of two  1      1  20", "✓ finished", "0.2")
+        assert stage.line("ddp  ", " 2      2  20", "✓ finished", "0.09"), "runs of another cell"
         marked = marked_lines(stage)
         assert len(marked) == 3, "its row, and its two runs"
         assert all("a ring of two" in line for line in marked)
