@@ -49,7 +49,7 @@ NARROW = 100
 """Columns of the panel below which columns that fit their cells stay small."""
 NARROW_WIDTH = 17
 """Their width there."""
-BUSY_REMARK = "busy: without waits for others"
+BUSY_REMARK = "busy: median without waits, others: means"
 """What tells that column from the phase "compute"."""
 
 
