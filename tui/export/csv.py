@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tui.export.folder import FolderWriter
+from remote.metrics.run import RunFigures
+from tui.export.folder import write_folder
 from tui.export.number_text import format_columns
 from tui.export.tables import Column, ExportTable
 
@@ -25,31 +26,32 @@ class CsvRows(NamedTuple):
     pieces: list[bytes]
 
 
-class CsvFile:
-    """A CSV file that is being written."""
+class CsvFiles:
+    """CSV files that are being written."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises: OSError."""
-        self._file = path.open("xb")
+    is_shared = True
 
-    def write(self, rows: CsvRows) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @staticmethod
+    def convert(table: ExportTable) -> CsvRows:
+        """Return the rows of a table. Floats are read back as they are: those of steps, which
+        agents send as such of 32 bits, as floats of 32 bits. A whole number has no decimals."""
+        columns = [*table.values()]
+        are_plain = all(map(_is_plain, columns))
+        pieces = [*format_columns(columns)] if are_plain else [_format_each(columns)]
+        return CsvRows(tuple(table), pieces)
+
+    def append(self, name: str, rows: CsvRows) -> None:
         """Write further rows, after the names of the columns. Raises: OSError."""
-        if not self._file.tell():
-            self._file.write(",".join(rows.names).encode() + b"\n")
-        self._file.writelines(rows.pieces)
+        with (self._folder / f"{name}.csv").open("ab") as file:
+            if not file.tell():
+                file.write(",".join(rows.names).encode() + b"\n")
+            file.writelines(rows.pieces)
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
-def format_rows(table: ExportTable) -> CsvRows:
-    """Return the rows of a table. Floats are read back as they are: those of steps, which agents
-    send as such of 32 bits, as floats of 32 bits. A whole number has no decimals."""
-    columns = [*table.values()]
-    are_plain = all(map(_is_plain, columns))
-    pieces = [*format_columns(columns)] if are_plain else [_format_each(columns)]
-    return CsvRows(tuple(table), pieces)
+        """Leave the files as they are, as none is open."""
 
 
 def _is_plain(column: Column) -> bool:
@@ -72,4 +74,6 @@ def _format_cell(value: Any) -> Any:
     return repr(value).removesuffix(".0") if isinstance(value, float) else value
 
 
-write = FolderWriter(".csv", format_rows, CsvFile).write
+def write(run: RunFigures, target: Path) -> None:
+    """Write the folder. Raises: OSError; RunFolderError."""
+    write_folder(run, target, CsvFiles(target))
