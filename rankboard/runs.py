@@ -133,13 +133,13 @@ class Run:
 
     @property
     def state(self) -> str:
-        """Return `running`, or the verdict; `unknown` if nobody here has seen the end."""
+        """Return `running`, or the verdict; `left` if nobody here has seen the end."""
         outcome = self.outcome
         if outcome:
             return str(outcome.verdict)
         if self._stream:
-            return "unknown" if self._stream.has_ended else "running"
-        return "running" if self._progress.is_live else "unknown"
+            return "left" if self._stream.has_ended else "running"
+        return "running" if self._progress.is_live else "left"
 
     @property
     def outcome(self) -> Outcome | None:
@@ -211,7 +211,7 @@ class Run:
     def events(self, *kinds: str) -> Iterator[Event]:
         """Yield the events of the run from its beginning, and follow it to its end.
 
-        docs/events.md lists them; `kinds`, such as "step", yields only these.
+        docs/reference/events.md lists them; `kinds`, such as "step", yields only these.
         """
         return commands.iterate(["events", *make_flags({"event": kinds}), *self._words])
 
