@@ -14,6 +14,7 @@ from remote.metrics.step_collector import StepCollector
 from remote.metrics.step_index import StepIndex, StepPart
 from remote.metrics.step_rows import HostClock, to_session_time
 from remote.metrics.usage import MOST_ROWS, SampleCollector, host_row
+from remote.record.step_chunks import PlacedBlock
 from remote.run.run_state import RunState
 from remote.run.state import script_metrics
 from remote.run.state.host_state import HostState
@@ -81,9 +82,12 @@ class RunCollector:
         """When rank 0 reported the test after an epoch and step."""
         self._known_metrics = script_metrics.RunMetrics()
 
-    def take(self, record: Record, state: RunState, line_offset: int) -> None:
+    def take(
+        self, record: Record, state: RunState, line_offset: int, placed: PlacedBlock | None = None
+    ) -> None:
         """Take in a record that the state has just taken in, and that stands in the line of the
-        run's record that begins at this byte."""
+        run's record that begins at this byte. `placed`: its block of steps, if its columns stay
+        where they are."""
         host = state.host(record.host)
         if host is None:
             return
@@ -94,7 +98,7 @@ class RunCollector:
         rank = state.source_of(record.event, host)
         # What ranks of an attempt before the restart still report is of no use.
         if rank is not None and state.trains(rank) and record.attempt >= state.attempt:
-            self._take_of_rank(record, rank, host, line_offset)
+            self._take_of_rank(record, rank, host, line_offset, placed)
 
     def find_parts(self, folder: Path, zero: float) -> Callable[[], Iterator[StepPart]] | None:
         """Return what yields the parts in which all steps of the run in a folder are read, with
@@ -104,15 +108,21 @@ class RunCollector:
         return partial(self.step_index.list_parts, folder, self.steps.resumed_steps, zero)
 
     def _take_of_rank(
-        self, record: Record, rank: RankState, host: HostState, line_offset: int
+        self,
+        record: Record,
+        rank: RankState,
+        host: HostState,
+        line_offset: int,
+        placed: PlacedBlock | None,
     ) -> None:
         event = record.event
         when = to_session_time(record.time, _clock_of(host))
         match event:
             case StepBlock():
-                self.steps.add_block(event, record, _clock_of(host))
+                clock = _clock_of(host)
+                self.steps.add_block(placed or event, record, clock)
                 if self.step_index:
-                    self.step_index.add_block(event, line_offset, _clock_of(host))
+                    self.step_index.add_block(event, line_offset, clock)
             case StepFinished():
                 self.steps.add(event, record.attempt, when)
                 if self.step_index:
