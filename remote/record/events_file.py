@@ -325,7 +325,7 @@ class EventsReader:
             remark(f"{self.path}: {num_of_other_hosts} records were left out: {explanation}")
         num_without_columns = self.parser.num_without_columns
         if num_without_columns:
-            explanation = f"their columns are not whole in {STEP_CHUNKS}"
+            explanation = f"columns are not whole in {STEP_CHUNKS}"
             if self.chunks.problem:
                 explanation = f"{STEP_CHUNKS}: {self.chunks.problem}"
             blocks = count(num_without_columns, "block")
