@@ -2,15 +2,27 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo lint test simulate fuzz check bench dist format lock man
+.PHONY: demo lint test simulate fuzz check bench dist docs format lock man reference
 
 unexport PYTHONDONTWRITEBYTECODE  # else every rank and agent of the tests compiles all code anew
 
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable
+# make demo TORCH=cpu takes the build of torch for CPUs, which PyPI does not have for Linux.
+TORCH ?= cuda
+CPU_INDEX ?= https://download.pytorch.org/whl/cpu
+ifeq ($(TORCH),cpu)
+SIZE := torch for CPUs from $(CPU_INDEX): some 300 MB are downloaded and take 1 GB of disk
+INDEX := --extra-index-url $(CPU_INDEX)
+else ifeq ($(shell uname),Linux)
+SIZE := 3.1 GB are downloaded and take 6 GB of disk, some minutes (torch for GPUs; a tenth of it: make $(MAKECMDGOALS) TORCH=cpu)
+else
+SIZE := some 300 MB are downloaded and take 1 GB of disk
+endif
+
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt $(INDEX) --editable
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rankboard needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
-	@echo "installing rankboard and torch into .venv: 3 GB are downloaded and take 6 GB of disk, some minutes"
+	@echo "installing rankboard and torch into .venv: $(SIZE)"
 	$(PYTHON) -m venv .venv
 	$(INSTALL) '.[local]'
 	@touch $@
@@ -49,7 +61,7 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	MYPYPATH=bench $(BIN)/mypy bench/*.py bench/parts/*.py
 	MYPYPATH=docs/pictures $(BIN)/mypy docs/pictures/*.py
-	$(BIN)/mypy docs/man_page.py
+	MYPYPATH=docs $(BIN)/mypy docs/man_page.py docs/reference_pages.py
 	$(BIN)/lint-imports
 
 check: lint test
@@ -69,11 +81,22 @@ dist: .venv/installed-dev
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/check-wheel-contents dist/*.whl
 
+# Build the site of the documentation; a broken link, or a page that is not in the menu, ends it.
+docs: .venv/installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo 'open build/site/index.html in a browser'
+
 # Write the manual page, from the same source as --help: man build/rankboard.1
 man: .venv/installed
 	@mkdir -p build
 	$(BIN)/python docs/man_page.py > build/rankboard.1
 
-# Write the installed versions into constraints.txt.
-lock: .venv/installed-dev
-	$(BIN)/pip freeze --exclude-editable > constraints.txt
+# Renew the pages of docs/reference that are written from flags, docstrings and keys.
+reference: .venv/installed
+	$(BIN)/python docs/reference_pages.py
+
+# Take the newest versions that fit: into uv.lock, with their hashes, and from there into constraints.txt, for pip.
+lock:
+	uv lock --upgrade
+	uv export --quiet --locked --all-extras --no-hashes --no-annotate --no-header --no-emit-project \
+		--output-file constraints.txt

@@ -6,22 +6,23 @@ man ./rankboard.1
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 from importlib import metadata
 
+from command_help import (
+    list_panels,
+    list_subcommands,
+    list_sync_options,
+    read_description,
+    read_label,
+    read_usage,
+)
 from cyclopts import App
 from cyclopts.help import HelpEntry, HelpPanel
-from rich.console import Console
 
-from training import options, registry
 from tui.commands.cli import COMMANDS, make_whole_app
-from tui.flags.command_help import collect_panels
-from tui.flags.common import COMMANDS as COMMANDS_GROUP
 
-NO_WRAPPING = 100_000
-"""Columns of a console in which no description is wrapped."""
 HEADINGS = {"Examples:": "EXAMPLES", "Exit codes:": "EXIT STATUS"}
 """The blocks of a docstring that have sections of their own in the page of rankboard itself."""
 
@@ -63,16 +64,14 @@ def write_command(app: App, command: str) -> Iterator[str]:
     for paragraph in app.help.strip().split("\n\n"):
         yield from write_paragraph(paragraph)
     yield from write_panels(app)
-    for name in app:
-        if not name.startswith("-"):
-            yield from write_command(app[name], f"{command} {name}")
+    for name in list_subcommands(app):
+        yield from write_command(app[name], f"{command} {name}")
 
 
 def write_usage(app: App) -> Iterator[str]:
     """Yield how a command is called, a line for each way."""
     yield ".nf"
-    for line in str(app.usage).splitlines():
-        yield escape(line.removeprefix("Usage:").strip())
+    yield from map(escape, read_usage(app))
     yield ".fi"
 
 
@@ -92,43 +91,28 @@ def write_block(text: str) -> Iterator[str]:
 
 
 def write_panels(app: App) -> Iterator[str]:
-    """Yield the boxes of the help, but that of the commands, which follow with all that they take.
-
-    The flag that prints the help itself is left out.
-    """
-    for panel in collect_panels(app):
-        entries = [entry for entry in panel.entries if "--help" not in entry.positive_names]
-        if panel.title != COMMANDS_GROUP.name and entries:
-            yield from write_panel(panel, entries)
+    """Yield the boxes of the help, but that of the commands, which follow with all that they
+    take."""
+    for panel, entries in list_panels(app):
+        yield from write_panel(panel, entries)
 
 
 def write_panel(panel: HelpPanel, entries: list[HelpEntry]) -> Iterator[str]:
     """Yield a box, with the flags or arguments in it."""
     yield from (".PP", f"\\fB{escape(str(panel.title))}\\fR", ".RS 2")
     for entry in entries:
-        yield from (".TP", f"\\fB{escape(' '.join(entry.display_labels_with_metavar))}\\fR")
+        yield from (".TP", f"\\fB{escape(read_label(entry))}\\fR")
         yield escape(read_description(entry))
     yield ".RE"
 
 
 def write_sync_options() -> Iterator[str]:
     """Yield the options of each sync method that has any."""
-    for method in registry.list_names("sync"):
-        declared_options = options.declared_options(method)
-        if declared_options:
-            yield from (".PP", escape(f"--sync-option, with --sync {method}"), ".RS 2")
-            for option in declared_options:
-                name = options.describe_options([option])
-                yield from (".TP", f"\\fB{escape(name)}\\fR", escape(option.help))
-            yield ".RE"
-
-
-def read_description(entry: HelpEntry) -> str:
-    """Return what is said of a flag, in one line."""
-    console = Console(file=io.StringIO(), width=NO_WRAPPING, markup=False, highlight=False)
-    with console.capture() as captured:
-        console.print(entry.description or "")
-    return captured.get().strip()
+    for method, declared_options in list_sync_options():
+        yield from (".PP", escape(f"--sync-option, with --sync {method}"), ".RS 2")
+        for name, description in declared_options:
+            yield from (".TP", f"\\fB{escape(name)}\\fR", escape(description))
+        yield ".RE"
 
 
 def escape(text: str) -> str:

@@ -11,7 +11,7 @@ MIB = 2**20
 class Limits:
     """The bounds that hold for each host. Whatever goes beyond one costs that host, never another.
 
-    Sizes are bytes, times seconds. docs/security.md lists them.
+    Sizes are bytes, times seconds. docs/reference/limits.md lists them.
     """
 
     line: int = 4 * MIB

@@ -121,13 +121,14 @@ class Terminal:
             has_drawn = True
         return has_drawn
 
-    def wait_for(self, text: str) -> None:
-        """Draw until the screen shows a text, in small letters or not. Raises: TimeoutError."""
+    def wait_for(self, pattern: str) -> None:
+        """Draw until the screen shows what this regular expression matches, in small letters or
+        not. Raises: TimeoutError."""
         end = time.monotonic() + PATIENCE
-        while text not in self.text.lower():
+        while not re.search(pattern, self.text, re.IGNORECASE):
             self.read_for(LOOK)
             if time.monotonic() > end:
-                raise TimeoutError(f"{text!r} has not come, but:\n{self.text}")
+                raise TimeoutError(f"{pattern!r} has not come, but:\n{self.text}")
 
     def settle(self) -> None:
         """Draw until nothing new comes, or for a few seconds."""

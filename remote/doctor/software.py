@@ -3,7 +3,10 @@ code."""
 
 from __future__ import annotations
 
+import sys
+
 from remote.doctor.host_facts import FAILED, WARNING, CheckedHost, HostFinding
+from remote.own_python import install_command
 from remote.transport.bootstrap.archive import build_archive
 from training.wire.host_events import Hello
 
@@ -51,9 +54,13 @@ def check_torch(checked: CheckedHost) -> HostFinding | str:
 def _install(checked: CheckedHost, packages: str, options: str = "") -> str:
     """Say how to install packages on a host. `rankboard setup` comes first: the Python of a system
     such as Debian refuses what pip would put beside its own packages."""
+    python = checked.hello.executable
     if checked.plan.is_local:
-        return f"install it with {checked.hello.executable} -m pip install 'rankboard[local]'"
-    pip_command = f"{checked.hello.executable} -m pip install {packages}"
+        # Another Python of this machine may have no rankboard.
+        if python == sys.executable:
+            packages = "'rankboard[local]'"
+        return f"install it with {install_command(packages, python)}"
+    pip_command = f"{python} -m pip install {packages}"
     setup_command = f"rankboard setup{checked.plan.hosts_option}{options}"
     return (
         f"{setup_command} installs it on all hosts; by hand, in an environment of your own there: "

@@ -50,13 +50,18 @@ class WantedPackages:
     @classmethod
     def of(cls, torch: str = "", index: str = "") -> WantedPackages:
         """Want this version of torch with the torchvision that matches; without a version, those of
-        the launcher."""
+        the launcher, or any if it has none."""
         if torch:
             return cls(PACKAGES, (f"torch=={torch}", "torchvision"), index)
         requirements = []
         for package in PACKAGES:
+            try:
+                version = metadata.version(package)
+            except metadata.PackageNotFoundError:
+                requirements.append(package)
+                continue
             # few indexes have versions with a local part, such as 2.14.1+cpu
-            public_version = metadata.version(package).partition("+")[0]
+            public_version = version.partition("+")[0]
             requirements.append(f"{package}=={public_version}")
         return cls(PACKAGES, tuple(requirements), index)
 

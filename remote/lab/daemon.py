@@ -17,6 +17,7 @@ from remote.lab import logins
 from remote.lab.folder import Folder
 from remote.lab.lab import Lab
 from remote.lab.spec import LabError, parse
+from remote.own_python import module_command
 
 READY = "ready"
 ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
@@ -26,7 +27,7 @@ ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 def begin(lab_name: str, host_count: int, link: str, cpus: str) -> None:
     """Start a daemon, and wait until its lab is up. Raises: LabError."""
     logins.check()
-    argv = [sys.executable, "-m", "remote.lab.daemon", lab_name, str(host_count), link, cpus]
+    argv = module_command("remote.lab.daemon", lab_name, str(host_count), link, cpus)
     output_pipe = subprocess.PIPE
     null_device = subprocess.DEVNULL
     daemon = subprocess.Popen(

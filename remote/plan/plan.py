@@ -228,6 +228,12 @@ class Plan:
         """Return what a command that we advise needs to find the hosts."""
         return hosts_option(self.hosts_file)
 
+    @property
+    def selection_option(self) -> str:
+        """Return what a command that starts or checks ranks needs to select the same hosts."""
+        local_option = f" --local {self.world_size}" if self.is_local else ""
+        return self.hosts_option or local_option
+
     def __post_init__(self) -> None:
         """Refuse sizes out of bounds, wherever they come from. Raises: PlanError."""
         if len(self.hosts) > HOSTS:

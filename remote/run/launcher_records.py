@@ -187,8 +187,7 @@ def _take_check(run: RunState, check: CheckFinished, when: float) -> None:
     run.checks[check.host, check.check] = check
     was_warning = earlier_check is not None and earlier_check.outcome == WARNING  # before a restart
     if check.outcome == WARNING and is_told(check) and not was_warning:
-        local_option = f" --local {run.plan.world_size}" if run.plan.is_local else ""
-        command = f"rankboard doctor{run.plan.hosts_option}{local_option}"
+        command = f"rankboard doctor{run.plan.selection_option}"
         text = warning([host.name for host in run.hosts], check, command)
         # The dashboard shows it above the hosts, and in the list of checks.
         run.note("", text, when, is_minor=True)

@@ -1,5 +1,5 @@
-"""docs/security.md says what holds: the tests that it names are there, and its bounds are those of
-the code."""
+"""The pages on security say what holds: the tests that docs/reference/promises.md names are there,
+and docs/reference/limits.md has the bounds of the code."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 from remote.limits import Limits
 from tests.kit.agents import ROOT
 
-PAGE = (ROOT / "docs" / "security.md").read_text()
-NAMED = re.findall(r"`([a-z_/]+\.py)::(test_\w+)`", PAGE)
+PROMISES = (ROOT / "docs" / "reference" / "promises.md").read_text()
+LIMITS = (ROOT / "docs" / "reference" / "limits.md").read_text()
+NAMED = re.findall(r"`([a-z_/]+\.py)::(test_\w+)`", PROMISES)
 UNITS = {"": 1, "s": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
@@ -28,7 +29,7 @@ def test_the_tests_that_the_page_names_are_there(file: str) -> None:
 
 
 def test_the_page_has_the_bounds_of_the_code() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) ?(\w*) \|", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) ?(\w*) \|", LIMITS, re.MULTILINE)
     assert {name: float(number) * UNITS[unit] for name, number, unit in rows} == asdict(Limits())
 
 

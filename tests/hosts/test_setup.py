@@ -14,6 +14,7 @@ import sysconfig
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from queue import SimpleQueue
 from types import SimpleNamespace
@@ -431,3 +432,12 @@ def test_a_password_in_the_address_of_an_index_is_shown_nowhere(
     printed = "".join(capsys.readouterr())
     assert told in printed
     assert not any(part in printed for part in ("alice", "hunter2", "s3cret", "@"))
+
+
+def test_a_launcher_without_torch_asks_for_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_none(package: str) -> str:
+        raise metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(metadata, "version", find_none)
+    assert WantedPackages.of().requirements == ("torch", "torchvision")
+    assert WantedPackages.of("2.14.1").requirements == ("torch==2.14.1", "torchvision")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import venv
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.kit.sshd import Sshd
+from tests.kit.labs import refused
+from tests.kit.sshd import SSHD, Sshd
 
 OUR_PACKAGES = ("tui", "training", "remote")
 SCRIPT = """
@@ -126,6 +128,21 @@ def test_the_wheel_has_one_name(wheel: Path) -> None:
     assert {name for name in folders if not name.endswith(".dist-info")} == {"rankboard"}
 
 
+def test_the_wheel_says_what_it_has_and_needs(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if "/sboms/" in name)
+        bill = json.loads(archive.read(name))
+    product = bill["metadata"]["component"]
+    assert (product["name"], product["licenses"]) == ("rankboard", [{"license": {"id": "MIT"}}])
+    parts = {part["name"]: part for part in bill["components"]}
+    assert parts["numpy"]["scope"] == "required"
+    assert parts["torch"]["scope"] == "optional"
+    assert "mypy" not in parts
+    pinned = (ROOT / "constraints.txt").read_text().splitlines()
+    assert f"torch=={parts['torch']['version']}" in pinned
+    assert bill["dependencies"][0]["ref"] == product["bom-ref"]
+
+
 def test_the_version_is_told(command: Path) -> None:
     assert run(command, "--version").startswith("rankboard ")
     installed_as = "checkout" if command.parent == Path(sys.executable).parent else "wheel"
@@ -158,3 +175,14 @@ def test_hosts_train_for_a_launcher_without_torch(
         (tmp_path / "on_path" / f"{name}.py").write_text(f"raise ImportError('no {name} here')\n")
     hosts_file = sshd.hosts_toml(sshd.make_hosts(2))
     assert "finished" in run(command, "--hosts", str(hosts_file), "--epochs", "1", "--run")
+
+
+@pytest.mark.skipif(bool(refused()) or not SSHD, reason="no lab with sshd can be made here")
+def test_a_lab_is_held_by_a_process_of_ours(
+    command: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process starts a module of ours, which has the name of a package of the user."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    run(command, "lab", "up", "--size", "2")
+    assert "node2" in run(command, "lab", "status")
+    run(command, "lab", "down")

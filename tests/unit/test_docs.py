@@ -1,28 +1,55 @@
-"""The documentation names what is there: files, links and flags."""
+"""The documentation names what is there: files, links, flags and commands."""
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+import tomllib
 from cyclopts import App
 
 from remote.record.figures import FIGURES
 from tests.kit.agents import ROOT
+from tests.kit.pages import (
+    DOCS_PAGES,
+    PAGES,
+    README,
+    Block,
+    list_blocks,
+    list_commands,
+    name_page,
+    read_prose,
+)
+from training.job import JobError
 from tui.commands import cli
-from tui.flags.parsing import Flags
+from tui.flags.job import JobFlags
+from tui.flags.mistakes import check_job
+from tui.flags.parsing import Flags, ParsedCommand
+from tui.kit.exit import UsageError
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-FOR_USERS = [
-    ROOT / "README.md",
-    *(ROOT / "docs" / f"{name}.md" for name in ("hosts", "lab", "running", "studies", "sync")),
+NEW_PAGES = [
+    page
+    for page in DOCS_PAGES
+    if page.parent != ROOT / "docs" or page.stem in ("index", "troubleshooting")
 ]
-OTHERS = ("--help", "--logdir")
-"""Flags of every command, and of TensorBoard."""
+FOR_USERS = [README, *(page for page in NEW_PAGES if page.parent.name != "explanation")]
+OTHERS = {
+    *("--help", "--logdir", "--extra-index-url", "--force", "--from"),
+    *("--nodes", "--ntasks", "--ntasks-per-node", "--gpus-per-node", "--cpus-per-task"),
+    *("--time", "--output", "--steps"),
+    *("--rank", "--num-nodes", "--master-ip", "--master-port"),
+}
+"""Flags of every command, and of other programs: TensorBoard, pip, pipx, uv, those of Slurm, and
+scripts of courses."""
 WIDTH = 120
+LENGTHS = {README: 120}
+LENGTH = 250
 ANCHOR = re.compile(r"[^\w\- ]")
 
 
@@ -37,46 +64,80 @@ def flags(app: App) -> Iterator[str]:
         yield from Flags(app, "rankboard").names
 
 
+@cache
+def known_flags() -> set[str]:
+    return {*OTHERS, *flags(cli.make_whole_app())}
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors of the headings of a page, as GitHub makes them."""
-    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", read_prose(page), re.MULTILINE)
     return {ANCHOR.sub("", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def page_id(page: Path) -> str:
-    return page.name
-
-
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)]*)\)", page.read_text()):
+    wrong = []
+    for target in re.findall(r"\]\(([^)]*)\)", read_prose(page)):
         if target.startswith("https://"):
             continue
         path, _, anchor = target.partition("#")
         linked = page.parent / path if path else page
-        assert linked.exists(), target
-        assert not anchor or anchor in anchors(linked), target
+        if not linked.exists() or (anchor and anchor not in anchors(linked)):
+            wrong.append(target)
+    assert wrong == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_files_that_are_named_exist(page: Path) -> None:
-    named = re.findall(r"`((?:tui|remote|training|tests|bench)/[\w/.]*)`", page.read_text())
+    named = re.findall(
+        r"`((?:tui|remote|training|tests|bench|examples)/[\w/.]*)`", page.read_text()
+    )
     missing = [path for path in named if "NAME" not in path and not (ROOT / path).exists()]
     assert missing == []
 
 
-@pytest.mark.parametrize("page", FOR_USERS, ids=page_id)
+@pytest.mark.parametrize("page", FOR_USERS, ids=name_page)
 def test_flags_that_are_named_exist(page: Path) -> None:
-    commands = [cli.make_whole_app()]
-    known = {*OTHERS, *chain.from_iterable(map(flags, commands))}
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", page.read_text()))
-    assert named - known == set()
+    assert named - known_flags() == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_lines_of_text_are_short(page: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    assert [line for line in text.splitlines() if len(line) > WIDTH] == []
+    assert [line for line in read_prose(page).splitlines() if len(line) > WIDTH] == []
+
+
+@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+def test_pages_are_short(page: Path) -> None:
+    assert len(page.read_text().splitlines()) <= LENGTHS.get(page, LENGTH)
+
+
+@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+def test_lists_begin_after_an_empty_line(page: Path) -> None:
+    """The site would make them part of the paragraph above."""
+    lines = read_prose(page).splitlines()
+    is_item = [bool(re.match(r" *([-*]|\d+\.) ", line)) for line in lines]
+    wrong = [
+        line
+        for before, item_before, line, item in zip(
+            lines, is_item, lines[1:], is_item[1:], strict=False
+        )
+        if item and not item_before and before and not before.startswith(" ")
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+def test_what_belongs_to_an_item_is_indented_by_four(page: Path) -> None:
+    """With less, the site would not see that a list or a block of code belongs to it."""
+    wrong = re.findall(r"^ {1,3}(?:[-*] |\d+\. |```).*", page.read_text(), re.MULTILINE)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+def test_blocks_of_code_name_their_language(page: Path) -> None:
+    assert [str(block) for block in list_blocks(page) if not block.language] == []
 
 
 def test_figures_of_runs_are_named() -> None:
@@ -84,3 +145,72 @@ def test_figures_of_runs_are_named() -> None:
     keys = [figure.field for figure in FIGURES if f"`{figure.field}`" not in page]
     columns = [figure.title for figure in FIGURES if f"*{figure.title}*" not in page]
     assert (keys, [title for title in columns if title]) == ([], [])
+
+
+def refuse_mistakes(command: ParsedCommand, extras: dict[str, Any]) -> None:
+    """In place of a call of the command."""
+    extras["mistakes"].refuse()
+    for argument in command.bound.arguments.values():
+        if isinstance(argument, JobFlags):
+            check_job(argument.settings, method="")
+
+
+def parse_rankboard(words: Sequence[str]) -> str:
+    """Parse a command line of rankboard without doing what it says. Return what is wrong."""
+    if "--install-completion" in words:
+        return "" if len(words) == 1 else "one word too many"
+    messages = io.StringIO()
+    try:
+        with redirect_stderr(messages), redirect_stdout(io.StringIO()):
+            cli.call(words)
+    except (UsageError, JobError) as error:
+        return str(error)
+    except SystemExit:
+        return messages.getvalue()
+    return ""
+
+
+def check_make(words: Sequence[str]) -> str:
+    """Return what is wrong with a call of make here."""
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    unknown = [word for word in words if "=" not in word and word not in targets]
+    return f"no such target: {unknown}" if unknown else ""
+
+
+def check_extras(words: Sequence[str]) -> str:
+    """Return what is wrong with the extras of rankboard that are to be installed."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    named = re.findall(r"(?:^| )(?:rankboard|\.)\[([\w,]*)\]", " ".join(words))
+    unknown = set(",".join(named).split(",")) - {*extras, ""}
+    return f"no such extra: {unknown}" if unknown else ""
+
+
+def check_command(words: Sequence[str]) -> str:
+    """Return what is wrong with a command, as far as it is one of ours."""
+    name = Path(words[0]).name
+    if name == "rankboard":
+        return parse_rankboard(words[1:])
+    if name == "uvx" and words[1:2] == ["rankboard"]:
+        return parse_rankboard(words[2:])
+    if name == "make":
+        return check_make(words[1:])
+    return check_extras(words)
+
+
+@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+def test_commands_can_be_parsed(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ParsedCommand, "call", refuse_mistakes)
+    blocks = [block for block in list_blocks(page) if block.language == "sh"]
+    checked = {
+        f"{block}: {' '.join(words)}": check_command(words) for block, words in commands(blocks)
+    }
+    assert {command: problem for command, problem in checked.items() if problem} == {}
+
+
+def commands(blocks: Sequence[Block]) -> Iterator[tuple[Block, list[str]]]:
+    """Each command of these blocks."""
+    for block in blocks:
+        for words in list_commands(block):
+            yield block, words

@@ -93,7 +93,7 @@ def _check_installed() -> None:
     # Looked for, not imported: importing matplotlib takes longer than all checks.
     missing_packages = [name for name in OPTIONAL if find_spec(name) is None]
     if missing_packages:
-        problem = f"a report needs {' and '.join(missing_packages)}, which is not installed:"
+        problem = f"a report needs packages that are not installed: {', '.join(missing_packages)};"
         raise UsageError(f"{problem}\n{to_install('report')}")
 
 

@@ -40,7 +40,8 @@ def setup(
     torch: Annotated[
         str,
         Parameter(
-            metavar="VERSION", help="the version of torch (default: the one on this machine)"
+            metavar="VERSION",
+            help="the version of torch (default: the one on this machine, or else the newest)",
         ),
     ] = "",
     index_url: Annotated[

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 
+from remote.own_python import install_command
 from remote.run.state.phases import Verdict
 from training.mistake import Mistake, MistakeError
 from tui.kit.narrate import echo, narrate
@@ -40,7 +39,8 @@ MISTAKES = (MistakeError, UsageError)
 
 def to_install(extra: str) -> str:
     """Say how to install the packages of an extra, beside the rankboard that runs."""
-    return f"run {shlex.quote(sys.executable)} -m pip install 'rankboard[{extra}]'"
+    command = install_command(f"'rankboard[{extra}]'")
+    return f"run {command}"
 
 
 _writes_json = False

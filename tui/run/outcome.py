@@ -233,8 +233,8 @@ def _describe_way_on(state: RunState) -> list[str]:
     if resume_point is None:
         return []
     plan = state.plan
-    where = f"{plan.hosts_option} --local {plan.world_size}" if plan.is_local else plan.hosts_option
-    return [f"{resume_point.text}: rankboard --run{where} --resume {plan.run}"]
+    command = f"rankboard --run{plan.selection_option} --resume {plan.run}"
+    return [f"{resume_point.text}: {command}"]
 
 
 def cause_lines(cause: Cause, plan: Plan, output: Sequence[str], indent: str = "    ") -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Any
 from aiohttp import web
 from textual_serve.app_service import AppService
 from textual_serve.download_manager import DownloadManager
+
+from remote.own_python import module_command
 
 PATIENCE = 3.0
 """Seconds that a process has to end by itself."""
@@ -44,7 +45,7 @@ class Visit(AppService):
         # It is for the server's terminal, and would take the colours from the page.
         environment.pop("NO_COLOR", None)
         environment |= {"TEXTUAL_DRIVER": "tui.serve.visitor:Driver", "LC_ALL": "C.UTF-8"}
-        command = (sys.executable, "-B", "-P", "-m", "tui.serve.visitor", os.fspath(self._folder))
+        command = module_command("tui.serve.visitor", os.fspath(self._folder))
         self._process = await asyncio.create_subprocess_exec(
             *command,
             stdin=PIPE,

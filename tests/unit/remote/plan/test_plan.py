@@ -291,3 +291,10 @@ def test_where_a_program_works() -> None:
     assert (of.cwd(0), of.cwd(1)) == ("/project", "~/.rankboard")
     assert replace(of, project="p-1").cwd(0) == "~/.rankboard/files/p-1"
     assert replace(of, work=Job()).cwd(0) == "~/.rankboard"
+
+
+def test_hosts_are_selected_again_by_their_file_or_as_ranks_of_this_machine() -> None:
+    own = replace(host(0, slots=3), workdir="/home/ada/runs/a-run/node")
+    assert plan(own).selection_option == " --local 3"
+    assert plan(replace(own, hosts_file="other.toml")).selection_option == " --hosts other.toml"
+    assert plan(host(0), host(1)).selection_option == ""

@@ -582,7 +582,7 @@ def test_missing_packages_are_named(run: Run, monkeypatch: pytest.MonkeyPatch) -
     )
     done = run(report, names=["last"])
     assert done.returncode == 2
-    assert "needs matplotlib, which is not installed" in done.stderr
+    assert "needs packages that are not installed: matplotlib;" in done.stderr
     installing = f"{sys.executable} -m pip install 'rankboard[report]'"
     assert f"rankboard: run {installing}\n" in done.stderr
 

@@ -285,13 +285,14 @@ async def test_gpus_have_columns_where_they_are_measured() -> None:
         assert "70G" in table(stage)[3]
         assert "GPU mem" in table(stage)[1]
         await pilot.press(str(stage.screen.query_one(HostsPanel).number))
-        await pilot.pause()
-        stage.app.tick()  # hosts are drawn at every second one
-        await pilot.pause()
-        hosts = stage.screen.query_one(HostsPanel).region
-        table_lines = stage.text().splitlines()[hosts.y : hosts.bottom]
-        head, *rows = (line[hosts.x : hosts.right] for line in table_lines[1:])
-        assert "GPU" in head
+
+        def host_lines() -> list[str]:
+            hosts = stage.screen.query_one(HostsPanel).region
+            lines = stage.text().splitlines()[hosts.y + 1 : hosts.bottom]
+            return [line[hosts.x : hosts.right] for line in lines]
+
+        await until(pilot, lambda: "GPU" in "".join(host_lines()[:1]))
+        rows = host_lines()[1:]
         assert [row.count("97%") for row in rows[:2]] == [0, 1]
         stage.session.close()
         await stage.ended(pilot)
