@@ -258,6 +258,7 @@ class Checks:
         text_gone = dict.fromkeys(known, 0)
         own = 0
         journals = [self.journal(host) for host in self.world.hosts]
+        machine.cut_unfinished()  # if nobody has come back after a power cut
         for line in machine.restore():
             record = self.decode(line)
             if record is None:

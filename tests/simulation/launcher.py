@@ -72,7 +72,7 @@ class Machine:
         yield from map(Chunks(self.chunks).restore, self.lines[start:])
 
     def lose_chunks(self, size: int) -> None:
-        """Lose its power before the last chunks of steps are on its disk, though lines name them."""
+        """Lose its power before the last chunks are on its disk, though lines name them."""
         del self.chunks[max(0, len(self.chunks) - size) :]
 
     def cut_unfinished(self) -> None:
