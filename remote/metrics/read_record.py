@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from remote.events import decode_packed, expand
 from remote.metrics.gather import RunCollector
 from remote.plan.plan import Plan
 from remote.record import snapshots
-from remote.record.events_file import EventsReader
+from remote.record.events_file import BLOCK, EventsReader
 from remote.record.snapshots import RunMoment
 from remote.record.step_chunks import PlacedBlock, locate_columns
 from remote.run.apply import apply_record
@@ -64,8 +64,7 @@ def _collect_known(reader: EventsReader, end: int, plan: Plan, collector: RunCol
     parser = reader.parser
     # What a script prints is read anew, with its steps: no line can be passed by the parser.
     is_plain = parser.expand is expand
-    for line in reader.read_lines(end):
-        line_offset = reader.offset - len(line)
+    for line_offset, line in _read_lines(reader, end):
         record = decode_packed(line) if is_plain else None
         if record and type(record.event) in _PLAIN:
             placed = None
@@ -81,3 +80,16 @@ def _collect_known(reader: EventsReader, end: int, plan: Plan, collector: RunCol
             if type(record.event) not in _FREQUENT:
                 apply_record(state, record)
             collector.take(record, state, line_offset)
+
+
+def _read_lines(reader: EventsReader, end: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the whole lines up to the byte `end`, where a line begins, each with the byte at which
+    it begins: quicker than one by one."""
+    offset = reader.offset
+    while offset < end and (block := reader.read_block(min(BLOCK, end - offset))):
+        for line in block.split(b"\n")[:-1]:
+            yield offset, line
+            offset += len(line) + 1
+    # A line that is too long for a block, and is passed over.
+    for line in reader.read_lines(end):
+        yield reader.offset - len(line), line

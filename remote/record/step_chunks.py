@@ -264,5 +264,6 @@ def _list_references(descriptor: int, end: int) -> Iterator[tuple[int, ChunkPlac
         for match in reversed([*REFERENCE.finditer(block, lines_begin)]):
             line_begin = block.rfind(b"\n", 0, match.start()) + 1
             yield begin + line_begin, ChunkPlace(int(match[1]), int(match[2]))
-        # A line longer than a block names no chunk.
-        end = begin + lines_begin if lines_begin else begin
+        # A line that is longer than a block names no chunk.
+        has_whole_line = 0 < lines_begin < len(block)
+        end = begin + lines_begin if has_whole_line else begin

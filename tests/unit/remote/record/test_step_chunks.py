@@ -225,6 +225,8 @@ def test_a_long_record_is_searched_in_parts(
     monkeypatch.setattr(step_chunks, "SEARCHED", searched)
     made = history()
     folder = recorded(tmp_path, made)
+    path = folder / layout.EVENTS
+    path.write_bytes(path.read_bytes() + b"x" * 10_000 + b"\n")
     for end in range((folder / layout.STEP_CHUNKS).stat().st_size, -1, -997):
         os.truncate(folder / layout.STEP_CHUNKS, end)
         assert cut_unfinished(folder)
