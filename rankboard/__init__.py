@@ -1,8 +1,8 @@
 """Launch and watch data-parallel PyTorch training on several machines.
 
-docs/python.md describes this interface. It drives the command `rankboard` as a process of its own,
-so nothing of our code is imported here, and packages of yours may be called `training`, `remote` or
-`tui`.
+docs/reference/python.md describes this interface. It drives the command `rankboard` as a process of
+its own, so nothing of our code is imported here, and packages of yours may be called `training`,
+`remote` or `tui`.
 """
 
 from __future__ import annotations

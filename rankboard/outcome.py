@@ -46,7 +46,7 @@ class Outcome:
     unconfirmed: tuple[str, ...]
     """Hosts on which ranks may still run."""
     summary: Mapping[str, Any] = field(repr=False)
-    """All that is in `summary.json`, see docs/running.md."""
+    """All that is in `summary.json`, see docs/reference/run-folder.md."""
 
     @property
     def is_finished(self) -> bool:

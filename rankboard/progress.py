@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any, TypeAlias
 
 Event: TypeAlias = dict[str, Any]
-"""An event of a run, with the keys that docs/events.md describes."""
+"""An event of a run, with the keys that docs/reference/events.md describes."""
 KINDS = (
     "run",
     "alert",

@@ -66,6 +66,8 @@ class Launcher:
         PlanError."""
         local = is_here(cluster.hosts)
         uploads, project = _uploads(cluster)
+        if local:  # its ranks work with the files themselves
+            uploads, project = (), ""
         if isinstance(work, Job):
             work = self._located(cluster, work, uploads)
         else:

@@ -12,16 +12,14 @@ from pathlib import Path
 from remote.cluster.hosts import Host
 from remote.limits import LIMITS
 from remote.run.diagnosis import agent_end
-from remote.run.state.phases import Verdict
+from remote.run.state.phases import LEFT, UNREADABLE, Verdict
 from training.agent.layout import ARCHIVES, RUNS
-from training.wire.format import FORMAT
+from training.wire.format import FORMAT, READABLE
 from training.wire.host_replies import CodeArchive, RunFolder
 
 REFUSED = 2
 """Exit code of a rank that refuses its job."""
-NOT_STARTED = "not started"
-"""The phase of a run on a host that has started no rank."""
-ORDER = ("unknown", "lost", "failed", "stopped", "finished", NOT_STARTED)
+ORDER = ("lost", "failed", "stopped", "finished", Verdict.REFUSED.word)
 """The outcome of a run is the first of these that one of its hosts reports."""
 DEATHS = ("lost", "failed")
 """Phases of a run that did not end as it should, unless a person had stopped it."""
@@ -140,13 +138,21 @@ class ListedRun:
 
     @property
     def state(self) -> str:
-        """The word for it in lists for persons: what its record here says of its end, else what its
-        hosts say."""
-        if self.live:
-            return self.phase
+        """What most of its live hosts do. If none is live, what became of it, as its record here
+        says, or else its hosts: one of `RUN_STATES`."""
+        live_phases = [part.folder.phase for part in self.parts if part.folder.live]
+        if live_phases:
+            return max(live_phases, key=live_phases.count)
+        if self.format not in READABLE:
+            return UNREADABLE
+        # The record comes first: of a rank that a person stopped, a host knows the exit code alone.
         if self._recorded.verdict:
             return self._recorded.verdict
-        return Verdict.REFUSED.word if self._was_refused else self.phase
+        if self._was_refused:
+            return Verdict.REFUSED.word
+        outcomes = self._outcomes()
+        default_state = "lost" if outcomes else LEFT
+        return next((state for state in ORDER if state in outcomes), default_state)
 
     @property
     def made_no_step(self) -> bool:
@@ -156,25 +162,9 @@ class ListedRun:
             return False
         if self.record:
             return self.record.made_no_step
-        return self.state in (Verdict.REFUSED.word, NOT_STARTED)
-
-    @property
-    def phase(self) -> str:
-        """What most of its live hosts do; if none is live, what became of it. Programs read this
-        word; `state` is the one for persons."""
-        live_phases = [part.folder.phase for part in self.parts if part.folder.live]
-        if live_phases:
-            return max(live_phases, key=live_phases.count)
-        outcomes = self._outcomes()
-        was_refused = self._recorded.verdict == Verdict.REFUSED.word or self._was_refused
-        if outcomes == {NOT_STARTED} or was_refused:
-            return NOT_STARTED
-        if (
-            self._recorded.verdict
-        ):  # of a rank that a person stopped, a host knows the exit code alone
-            return self._recorded.verdict
-        default_phase = "lost" if outcomes else "unknown"
-        return next((phase for phase in ORDER if phase in outcomes), default_phase)
+        has_exits = any(part.folder.exits for part in self.parts)
+        was_stopped_early = self.state == Verdict.STOPPED.word and not has_exits
+        return was_stopped_early or self.state == Verdict.REFUSED.word
 
     @property
     def _recorded(self) -> LocalRecord:

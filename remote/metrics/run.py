@@ -22,6 +22,7 @@ from remote.metrics.waiting import WaitTimes, measure_waits
 from remote.plan.expected import GRADIENT
 from remote.record import files, summary
 from remote.record.layout import PLAN
+from remote.record.lock import launcher
 from remote.record.read import load_plan
 from remote.record.remarks import Remark, find_remarks
 from remote.run.findings.flaws import find_flaws
@@ -30,7 +31,7 @@ from remote.run.findings.training_loss import find_training_loss
 from remote.run.run_state import RunState
 from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.host_state import HostState
-from remote.run.state.phases import Verdict
+from remote.run.state.phases import LEFT, RUNNING, Verdict
 from remote.run.state.progress import Restart
 from remote.run.state.rank_state import RankState
 from remote.run.state.types import Stall
@@ -136,6 +137,14 @@ class RunFigures:
     trains_apart: bool = False
     """The ranks of a script exchange nothing: each trains a model of its own."""
     conditions: Conditions = UNKNOWN
+
+    @property
+    def state(self) -> str:
+        """Return how it ended or, if that is not recorded, whether it goes on: one of
+        `RUN_STATES`."""
+        if self.verdict:
+            return self.verdict.word
+        return LEFT if launcher(self.folder) is None else RUNNING
 
     @property
     def has_diverged(self) -> bool:

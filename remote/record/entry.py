@@ -30,16 +30,12 @@ from remote.record.overview import (
 )
 from remote.record.step_notes import join_step_notes, read_step_notes
 from remote.run.state.flaw import Flaw, FlawKind
-from remote.run.state.phases import Verdict
+from remote.run.state.phases import LEFT, RUNNING, UNREADABLE, Verdict
 from training.job import SEVERAL, TYPES, Job
 from training.wire.format import READABLE, READABLE_TEXT, format_of
 
-RUNNING = "running"
-"""The verdict of a run that a launcher records now, or that is live on this machine."""
-UNKNOWN = "unknown"
-"""The verdict of a run of which nobody here knows the end."""
 FINISHED = Verdict.FINISHED.word
-VERDICTS = (*ENDS, RUNNING, UNKNOWN)
+VERDICTS = (*ENDS, RUNNING, LEFT, UNREADABLE)
 DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(Job)} | {
     "sync_option": []
 }
@@ -99,7 +95,7 @@ class Entry(NamedTuple):
         """Return what it does or what became of it, in a word or two: what is wrong with a run that
         is recorded now, else its `outcome`."""
         if self.problem:
-            return "unreadable"
+            return UNREADABLE
         return self.trouble if self.verdict == RUNNING and self.trouble else self.outcome
 
     @property

@@ -24,8 +24,6 @@ from remote.limits import LIMITS
 from remote.record import files
 from remote.record.entry import (
     DEFAULTS,
-    RUNNING,
-    UNKNOWN,
     Entry,
     is_outdated,
     is_setting,
@@ -36,6 +34,7 @@ from remote.record.figures import add_newer_steps
 from remote.record.files import is_folder
 from remote.record.layout import EVENTS, INDEX, JOURNAL, NAME, NODE, NOTE, OVERVIEW, PLAN, STUDY
 from remote.record.lock import launcher
+from remote.run.state.phases import LEFT, RUNNING, UNREADABLE
 from training.writing import write_whole
 
 VERSION = 7
@@ -126,7 +125,7 @@ def _complete(runs_dir: Path, run: Entry, study_trials: Mapping[str, tuple[str, 
     if run.verdict:
         return run
     if run.problem:
-        return run._replace(verdict=UNKNOWN)
+        return run._replace(verdict=UNREADABLE)
     if launcher(runs_dir / run.name) is not None:
         return run._replace(verdict=RUNNING)
     return _ask_local_agents(run, runs_dir.absolute() / run.name / NODE)
@@ -138,7 +137,7 @@ def _ask_local_agents(run: Entry, workdir: Path) -> Entry:
     from training.agent import local_api  # rarely needed: most runs have ended under a launcher
 
     if not is_folder(workdir):
-        return run._replace(verdict=UNKNOWN)
+        return run._replace(verdict=LEFT)
     try:
         run_folders = local_api.list_run_folders(str(workdir))
         host_parts = [
@@ -147,11 +146,11 @@ def _ask_local_agents(run: Entry, workdir: Path) -> Entry:
     except OSError:
         host_parts = []
     host_phases = {host_part.phase for host_part in host_parts}
-    verdict = next((outcome for outcome in OUTCOMES if outcome in host_phases), UNKNOWN)
+    verdict = next((outcome for outcome in OUTCOMES if outcome in host_phases), LEFT)
     if any(host_part.live for host_part in host_parts):
         verdict = RUNNING
-    if verdict == UNKNOWN:
-        return run._replace(verdict=UNKNOWN)
+    if verdict == LEFT:
+        return run._replace(verdict=LEFT)
     first_began = min(host_part.began for host_part in host_parts)
     last_change = max(host_part.last for host_part in host_parts)
     end_ages = [host_part.ended.age for host_part in host_parts if host_part.ended]

@@ -1,9 +1,9 @@
 """Summarize a run: the content of its `summary.json`.
 
 To add a field, add it to `summarize`, or to the part that it belongs to below, and to the table of
-fields in docs/running.md. Times are in seconds, accuracies are fractions, and what is not known is
-None. A field that older runs cannot have is left out if nothing is known of it: the summary of a
-recorded run stays the same, byte for byte.
+fields in docs/reference/run-folder.md. Times are in seconds, accuracies are fractions, and what is
+not known is None. A field that older runs cannot have is left out if nothing is known of it: the
+summary of a recorded run stays the same, byte for byte.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Studies: many runs that answer one question. See docs/studies.md."""
+"""Studies: many runs that answer one question. See docs/how-to/studies.md."""

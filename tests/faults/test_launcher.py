@@ -114,7 +114,7 @@ def test_left_and_failed(stage: Stage) -> None:
     wait(lambda: not any(map(psutil.pid_exists, training.ranks.values())), "the end of all ranks")
     ps = ("ps", "--json", "--hosts", str(stage.hosts_file()))
     (listed,) = [json.loads(line) for line in run(training.run.folder, *ps).stdout.splitlines()]
-    assert (listed["phase"], listed["live"]) == ("failed", RANKS)
+    assert (listed["state"], listed["live"]) == ("failed", RANKS)
     code = stage.again(training.run, "attach", "last", "--run")
     ending = stage.judge(
         "rank of a detached run killed", training.run, code, FINISHED, time.monotonic() - killed

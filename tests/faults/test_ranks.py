@@ -32,7 +32,7 @@ def spoil(stage: Stage, fault: str, wrong: str, expected: Expected, *lines: str)
     run.events("step", RANKS * (broken.STEP - 1))
     ending = stage.prove(fault, run, expected, time.monotonic())
     assert ending.cause["step"] == broken.STEP - 1
-    assert {rank["fate"] for rank in ending.summary["ranks"]} <= {"failed", "victim", "stopped"}
+    assert {rank["fate"] for rank in ending.summary["ranks"]} <= {"failed", "taken down", "stopped"}
 
 
 @slow

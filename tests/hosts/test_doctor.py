@@ -257,6 +257,17 @@ def test_without_torch_setup_comes_before_pip() -> None:
     assert "setup" not in found.advice, "which is for hosts of a file"
 
 
+@pytest.mark.parametrize(
+    ("python", "packages"),
+    [(sys.executable, "'rankboard[local]'"), ("/opt/venv/bin/python3", "torch torchvision")],
+)
+def test_the_extra_is_for_the_python_that_runs_rankboard(python: str, packages: str) -> None:
+    here = Plan("a-run", (Host("local", "127.0.0.1", workdir="/r/a-run/node"),), Job())
+    facts = hello(1, torch="", executable=python)
+    (found,) = [one for one in check(here, [facts]) if one.outcome == doctor.FAILED]
+    assert found.advice.startswith(f"install it with {python} -m pip install {packages};")
+
+
 def test_a_clock_that_is_off_is_a_warning_and_never_a_failure() -> None:
     found = only(plan(), hellos(), (0.0, -3600.0, 1.0))
     assert (found.host, found.check, found.outcome) == (1, "clock", "warning")

@@ -33,6 +33,7 @@ from training.wire.host_events import (
     Launched,
     OutputText,
     Spawned,
+    StopHeard,
 )
 from training.wire.host_replies import STILL, CodeArchive, RunFolder
 
@@ -191,7 +192,8 @@ def exited(*codes: int, stopped: bool = False) -> list[Event]:
         ),
         ([Launched((0,)), *exited(0), AgentEnded(EndReason.AGENT_DIED, "SIGKILL")], "lost"),
         ([Launched((0,)), Spawned(0, 7)], "lost"),
-        ([AgentEnded(EndReason.CLOSED)], "not started"),
+        ([AgentEnded(EndReason.CLOSED)], "refused"),
+        ([StopHeard(by_person=True), AgentEnded(EndReason.CLOSED)], "stopped"),
         ([], "lost"),
     ],
 )

@@ -19,6 +19,7 @@ from remote.plan.plan import Plan
 from remote.record import summary
 from remote.record.write import Recorder
 from remote.transport import Transport
+from tests.kit.agents import ROOT
 from tests.kit.commands import NOWHERE, OBEYING, Done, Watched, recording, watching
 from tests.kit.printing import good, printed
 from training.job import Job
@@ -178,6 +179,7 @@ def test_attach_refuses_json_without_run_as_the_launcher_does(run: Callable[...,
 
 
 def test_the_documentation_names_every_event() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "events.md").read_text()
+    pages = [ROOT / "docs" / "reference" / name for name in ("events.md", "events-host.md")]
+    text = "".join(page.read_text() for page in pages)
     missing = [kind.wire_name for kind in EVENTS if f"`{kind.wire_name}`" not in text]
     assert missing == []

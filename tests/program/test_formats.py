@@ -113,12 +113,12 @@ def test_nothing_is_resumed_from_it(recorded: Path, says: str) -> None:
 
 
 @pytest.mark.usefixtures("recorded")
-def test_ps_lists_it_as_unknown_and_names_it(says: str, run: Callable[..., Done]) -> None:
+def test_ps_lists_it_as_unreadable_and_names_it(says: str, run: Callable[..., Done]) -> None:
     done = run(ps)
     assert done.stderr == f"rankboard: {says}\n"
-    assert done.stdout.splitlines()[1].split()[:2] == [NAME, "unknown"]
+    assert done.stdout.splitlines()[1].split()[:2] == [NAME, "unreadable"]
     (shown,) = map(json.loads, run(ps, json=True).stdout.splitlines())
-    assert shown["phase"] == "unknown"
+    assert shown["state"] == "unreadable"
 
 
 @pytest.mark.usefixtures("recorded")
@@ -177,7 +177,7 @@ def kept(tmp_path: Path, number: int | None) -> Iterator[Path]:
 
 def test_a_host_does_not_read_the_journal(kept: Path, tmp_path: Path, number: int | None) -> None:
     (told,) = map(host_replies.codec.value, run_folders.runs(str(tmp_path)))
-    assert (told.format, told.phase, told.live) == (number or 0, "unknown", True)
+    assert (told.format, told.phase, told.live) == (number or 0, "unreadable", True)
     assert (told.ranks, told.exits, told.ended) == ((), (), None)
     assert time.time() - told.last < 60, "the age of its files"
     for path in (kept, *kept.iterdir()):
@@ -185,7 +185,7 @@ def test_a_host_does_not_read_the_journal(kept: Path, tmp_path: Path, number: in
     later = run_folders.examine(str(tmp_path), NAME, 0)
     assert not later.live, "nobody can still be at work in it"
     known = found_runs.ListedRun(NAME, (found_runs.HostPart("node1", "~", later),))
-    assert (known.phase, known.format) == ("unknown", number or 0)
+    assert (known.state, known.format) == ("unreadable", number or 0)
     found = inventory.RunInventory((known,), (), frozenset({"node1"}))
     (reason,) = pruning.find_removable(found, 0, 0)[1]
     assert reason.by_name

@@ -170,7 +170,7 @@ def test_hosts_of_runs_that_were_left_are_asked_also_if_no_file_names_them(
     for path in into.folder.iterdir():
         os.utime(path, (long_ago, long_ago))
     (row,) = table(run(ps).stdout)[1:]
-    assert row[:2] == ["a-run", "unknown"], "its hosts may be others' now"
+    assert row[:2] == ["a-run", "left"], "its hosts may be others' now"
 
 
 def test_step_and_start_of_an_ended_run_are_those_that_are_recorded(
@@ -424,19 +424,13 @@ def test_what_became_of_a_run_is_told_alike_with_and_without_its_record(tmp_path
         told("node1", exits=(Exited(0, 2),), phase="failed"),
         told("node2", 1, phase="stopped"),
     )
-    away = told("node1", phase="not started"), told("node2", 1, phase="not started")
+    away = told("node1", phase="refused"), told("node2", 1, phase="refused")
     for parts, verdict in ((refused, "refused"), (away, "lost")):
         record = found_runs.LocalRecord(
             "a", tmp_path, ("node1", "node2"), 2, False, verdict, 0, 0.0
         )
-        assert (
-            found_runs.ListedRun("a", parts).phase
-            == found_runs.ListedRun("a", parts, record).phase
-            == "not started"
-        ), "as programs know it"
-        assert found_runs.ListedRun("a", parts, record).state == verdict, "as all lists have it"
-    assert found_runs.ListedRun("a", refused).state == "refused"
-    assert found_runs.ListedRun("a", away).state == "not started"
+        assert found_runs.ListedRun("a", parts, record).state == verdict
+        assert found_runs.ListedRun("a", parts).state == "refused"
 
 
 def test_what_a_host_tells_of_a_stop_is_of_its_newest_attempt(tmp_path: Path) -> None:
@@ -471,10 +465,9 @@ def test_what_dies_after_a_person_stopped_the_run_is_no_failure(
     failed = died if phase == "failed" else 0.0
     away = told("node2", 1, phase=phase, failed=failed, last=died)
     parts = (told("node1", phase="stopped", stop_heard=100.0), replace(away, clock_ahead=ahead))
-    assert found_runs.ListedRun("a", parts).phase == word
     assert found_runs.ListedRun("a", parts).state == word
     by_itself = replace(parts[0], folder=replace(parts[0].folder, stop_heard=0.0))
-    assert found_runs.ListedRun("a", (by_itself, parts[1])).phase == phase
+    assert found_runs.ListedRun("a", (by_itself, parts[1])).state == phase
 
 
 def test_a_host_that_a_restart_left_out_does_not_say_how_the_run_ended() -> None:
@@ -504,7 +497,7 @@ def test_a_run_without_a_step_is_known_by_its_record_or_else_by_its_hosts(tmp_pa
     assert not found_runs.ListedRun("a", refused, record).made_no_step
     assert found_runs.ListedRun("a", (), replace(record, made_no_step=True)).made_no_step
     assert not found_runs.ListedRun("a", (told("node1", phase="finished", step=3),)).made_no_step
-    live = (told("node1", live=True, phase="not started"),)
+    live = (told("node1", live=True, phase="refused"),)
     assert not found_runs.ListedRun("a", live, replace(record, made_no_step=True)).made_no_step
     trained = (told("node1", phase="stopped", step=3),)
     assert not found_runs.ListedRun("a", trained, replace(record, made_no_step=True)).made_no_step
@@ -561,7 +554,7 @@ def test_a_run_that_is_only_recorded_here_is_shown(
     rows = table(run(ps).stdout)[1:]
     assert [row[:4] for row in rows] == [
         ["a-gone", "lost", "1", "1"],
-        ["b-left", "unknown", "1", "1"],
+        ["b-left", "left", "1", "1"],
     ]
     assert json.loads(run(ps, json=True).stdout.splitlines()[0])["parts"] == []
 

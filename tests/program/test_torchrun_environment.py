@@ -26,7 +26,7 @@ OURS = {
     "RANKBOARD_RUN",
     "RANKBOARD_WATCH",
 }
-"""Variables that docs/scripts.md names as those of rankboard alone."""
+"""Variables that docs/reference/environment.md names as those of rankboard alone."""
 FRAMEWORKS = {"ACCELERATE_USE_CPU", "COLUMNS", "TTY_COMPATIBLE"}
 """Those that it sets where certain packages are installed."""
 OTHERWISE = {

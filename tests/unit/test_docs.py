@@ -1,9 +1,13 @@
-"""The documentation names what is there: files, links, flags and commands."""
+"""The documentation names what is there: files, links, flags and commands. A
+site can be built of it."""
 
 from __future__ import annotations
 
 import io
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
@@ -28,25 +32,25 @@ from tests.kit.pages import (
 )
 from training.job import JobError
 from tui.commands import cli
+from tui.flags import torchrun
 from tui.flags.job import JobFlags
 from tui.flags.mistakes import check_job
 from tui.flags.parsing import Flags, ParsedCommand
 from tui.kit.exit import UsageError
 
-NEW_PAGES = [
-    page
-    for page in DOCS_PAGES
-    if page.parent != ROOT / "docs" or page.stem in ("index", "troubleshooting")
-]
-FOR_USERS = [README, *(page for page in NEW_PAGES if page.parent.name != "explanation")]
+DOCUMENTATION = [README, *DOCS_PAGES]
+FOR_USERS = [page for page in DOCUMENTATION if page.parent.name != "explanation"]
 OTHERS = {
     *("--help", "--logdir", "--extra-index-url", "--force", "--from"),
     *("--nodes", "--ntasks", "--ntasks-per-node", "--gpus-per-node", "--cpus-per-task"),
     *("--time", "--output", "--steps"),
-    *("--rank", "--num-nodes", "--master-ip", "--master-port"),
 }
-"""Flags of every command, and of other programs: TensorBoard, pip, pipx, uv, those of Slurm, and
-scripts of courses."""
+"""Flags of every command, and of other programs: TensorBoard, pip, pipx, uv, and those of Slurm."""
+OF_SCRIPTS = (
+    *("--rank", "--world-size", "--num-nodes", "--master-ip", "--init-method", "--dist-url"),
+    *("--local-rank", "--max", "--num-train-steps", "--way", "--bad-label"),
+)
+"""Flags of scripts that are examples; a word ends before an underscore."""
 WIDTH = 120
 LENGTHS = {README: 120}
 LENGTH = 250
@@ -66,7 +70,13 @@ def flags(app: App) -> Iterator[str]:
 
 @cache
 def known_flags() -> set[str]:
-    return {*OTHERS, *flags(cli.make_whole_app())}
+    return {
+        *OTHERS,
+        *OF_SCRIPTS,
+        *torchrun.KNOWN,
+        *torchrun.FABRIC_FLAGS,
+        *flags(cli.make_whole_app()),
+    }
 
 
 def anchors(page: Path) -> set[str]:
@@ -99,7 +109,8 @@ def test_files_that_are_named_exist(page: Path) -> None:
 
 @pytest.mark.parametrize("page", FOR_USERS, ids=name_page)
 def test_flags_that_are_named_exist(page: Path) -> None:
-    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", page.read_text()))
+    """Those in blocks of commands are parsed."""
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", read_prose(page)))
     assert named - known_flags() == set()
 
 
@@ -108,12 +119,12 @@ def test_lines_of_text_are_short(page: Path) -> None:
     assert [line for line in read_prose(page).splitlines() if len(line) > WIDTH] == []
 
 
-@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name_page)
 def test_pages_are_short(page: Path) -> None:
     assert len(page.read_text().splitlines()) <= LENGTHS.get(page, LENGTH)
 
 
-@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name_page)
 def test_lists_begin_after_an_empty_line(page: Path) -> None:
     """The site would make them part of the paragraph above."""
     lines = read_prose(page).splitlines()
@@ -128,20 +139,20 @@ def test_lists_begin_after_an_empty_line(page: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name_page)
 def test_what_belongs_to_an_item_is_indented_by_four(page: Path) -> None:
     """With less, the site would not see that a list or a block of code belongs to it."""
     wrong = re.findall(r"^ {1,3}(?:[-*] |\d+\. |```).*", page.read_text(), re.MULTILINE)
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name_page)
 def test_blocks_of_code_name_their_language(page: Path) -> None:
     assert [str(block) for block in list_blocks(page) if not block.language] == []
 
 
 def test_figures_of_runs_are_named() -> None:
-    page = (ROOT / "docs" / "studies.md").read_text()
+    page = (ROOT / "docs" / "reference" / "figures.md").read_text()
     keys = [figure.field for figure in FIGURES if f"`{figure.field}`" not in page]
     columns = [figure.title for figure in FIGURES if f"*{figure.title}*" not in page]
     assert (keys, [title for title in columns if title]) == ([], [])
@@ -192,14 +203,14 @@ def check_command(words: Sequence[str]) -> str:
     name = Path(words[0]).name
     if name == "rankboard":
         return parse_rankboard(words[1:])
-    if name == "uvx" and words[1:2] == ["rankboard"]:
-        return parse_rankboard(words[2:])
+    if name == "uvx" and "rankboard" in words:
+        return parse_rankboard(words[words.index("rankboard") + 1 :])
     if name == "make":
         return check_make(words[1:])
     return check_extras(words)
 
 
-@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name_page)
 def test_commands_can_be_parsed(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ParsedCommand, "call", refuse_mistakes)
     blocks = [block for block in list_blocks(page) if block.language == "sh"]
@@ -214,3 +225,17 @@ def commands(blocks: Sequence[Block]) -> Iterator[tuple[Block, list[str]]]:
     for block in blocks:
         for words in list_commands(block):
             yield block, words
+
+
+def test_the_site_can_be_built(tmp_path: Path) -> None:
+    """Each link of it leads somewhere, and each page is in its menu."""
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir"]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        [*words, str(tmp_path)], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    pages = [path.read_text() for path in tmp_path.rglob("*.html")]
+    assert len(pages) > len(DOCS_PAGES)  # beside the page for what is not found
+    fetched = re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="?https?:', "".join(pages))
+    assert fetched == []

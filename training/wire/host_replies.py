@@ -21,8 +21,9 @@ class RunFolder:
     folder: str
     live: bool
     phase: str
-    """What the ranks do; once none is left finished, failed, stopped, `not started` or, of an ended
-    run, `lost` (the agent could not go on). `unknown` for records in another format."""
+    """What the ranks do; once none is left finished, failed, stopped, `refused` (none was started)
+    or, of an ended run, `lost` (the agent could not go on). `unreadable` for records in another
+    format."""
     began: float
     """When the first record was written."""
     last: float

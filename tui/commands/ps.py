@@ -51,7 +51,8 @@ def ps(
 
     The age is the time since the run's last sign of life: a few seconds for a healthy run. Hosts of
     a run that was left in the last seven days are asked of it also if they are not in the hosts
-    file. The state is "unknown" if no host knows the run.
+    file. The state is "left" if no host knows the run and nobody
+    here has seen its end.
 
     Examples:
       rankboard ps --live
@@ -190,7 +191,7 @@ def _run_object(run: ListedRun) -> dict[str, Any]:
     return {
         "run": run.name,
         "name": run.label,
-        "phase": run.phase,
+        "state": run.state,
         "live": run.live,
         "hosts": run.hosts,
         "ranks": run.ranks,

@@ -83,7 +83,7 @@ def runs(
 
     loss is the mean of the last 20 steps and over ranks, accuracy that of the last evaluation,
     step_seconds the mean of all iterations but the first. The verdict of a live run is "running".
-    It is "unknown" of a run on other hosts that no launcher records any more: rankboard ps asks
+    It is "left" of a run on other hosts that no launcher records any more: rankboard ps asks
     the hosts.
 
     Runs that ended before their first step, such as refused ones, are listed with --all, or where

@@ -202,9 +202,9 @@ def describe_outcome(run: RunFigures) -> str:
     """Return what a run was, and how it ended."""
     ranks = count(run.world_size, "rank")
     hosts = count(run.nodes, "host")
-    verdict = run.verdict.word if run.verdict else "not ended"
     flaws = f", but {listed([flaw.kind for flaw in run.flaws])}" if run.flaws else ""
-    return f"{ranks} on {hosts}, {run.description}; {verdict} after {duration(run.elapsed)}{flaws}"
+    end = f"{run.state} after {duration(run.elapsed)}{flaws}"
+    return f"{ranks} on {hosts}, {run.description}; {end}"
 
 
 def describe_problems(run: RunFigures) -> Iterator[str]:

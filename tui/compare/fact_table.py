@@ -249,7 +249,7 @@ def _list_value_cells(fact: FactRow, inks: Inks) -> Iterator[StyledCell]:
 
 def _outcome_cell(run: RunFigures) -> StyledCell:
     if run.verdict is None:
-        return StyledCell("not ended", WARN)
+        return StyledCell(run.state, WARN)
     look = phase_look(run.flaws[0].kind.value if run.flaws else run.verdict.word)
     return StyledCell(look.text, STATE_STYLES.get(look.style, ""), look.sign)
 

@@ -30,7 +30,7 @@ SPOILED = (FlawKind.DIVERGED, FlawKind.LEARNED_NOTHING)
 """What makes a run the worse one, however fast it is."""
 ENDED_BADLY = {
     Verdict.FAILED: "failed",
-    Verdict.REFUSED: "was not started",
+    Verdict.REFUSED: "was refused",
     Verdict.LOST: "lost a host",
 }
 """Verdicts that make a run the worse one, too."""

@@ -58,9 +58,9 @@ class Listed:
     problems: tuple[str, ...] = ()
     """A line for each file that cannot be read."""
 
-    def name_runs(self, verdict: str = "") -> set[str]:
-        """Return the names of the runs with this verdict; "": of all."""
-        return {run.name for run in self.runs if verdict in ("", run.verdict)}
+    def name_runs(self, *verdicts: str) -> set[str]:
+        """Return the names of the runs with one of these verdicts; without any, of all."""
+        return {run.name for run in self.runs if not verdicts or run.verdict in verdicts}
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from remote.record import query
-from remote.record.entry import RUNNING, UNKNOWN, Entry
+from remote.record.entry import Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure, add_newer_steps
 from remote.run.state.flaw import FlawKind
-from remote.run.state.phases import Verdict
+from remote.run.state.phases import LEFT, RUNNING, UNREADABLE, Verdict
 from remote.study.progress import StudyProgress
 from tui.home.history import Answered, Listed
 
@@ -238,7 +238,7 @@ def _select_recorded(
 
 def _add_end(run: Entry, answer: ListedRun | None) -> Entry:
     """Return a recorded run with the end that its hosts report, if none is recorded."""
-    if answer is None or run.verdict != UNKNOWN:
+    if answer is None or run.verdict not in (LEFT, UNREADABLE):
         return run
     # The launcher left before the end, so that the hosts may know of later steps.
     run = add_newer_steps(run, answer.step)

@@ -12,8 +12,9 @@ from msgspec import structs
 from textual.screen import Screen
 
 from remote.format import UNKNOWN, ago, count, duration, or_unknown, percent
-from remote.record.entry import RUNNING, Entry
+from remote.record.entry import Entry
 from remote.record.figures import FIGURES_WITH_COLUMN, RunFigure
+from remote.run.state.phases import RUNNING
 from remote.sanitise import plain
 from remote.study.progress import CellState, StudyProgress
 from tui.home.history import History

@@ -12,7 +12,8 @@ from textual.events import Resize
 from textual.widgets import Static
 
 from remote.record.checkpoints import saved_step
-from remote.record.entry import RUNNING, UNKNOWN, Entry
+from remote.record.entry import Entry
+from remote.run.state.phases import LEFT, RUNNING, UNREADABLE
 from remote.sanitise import plain
 from tui.home import list_text
 from tui.home.filter import Filter
@@ -143,7 +144,7 @@ class HomeScreen(LiveScreen, Keeping):
         # Not sooner: the question names the runs whose end nobody here knows.
         if is_first:
             self._ask_anew()
-        elif not self._poll.has_asked(listed.name_runs(UNKNOWN)):
+        elif not self._poll.has_asked(listed.name_runs(LEFT, UNREADABLE)):
             self._ask()  # their launcher has just left them
         self._draw()
 
@@ -155,7 +156,7 @@ class HomeScreen(LiveScreen, Keeping):
 
     def _ask(self) -> None:
         listed = self._listed or Listed()
-        runs = self._poll.choose_runs(listed.name_runs(UNKNOWN), listed.name_runs())
+        runs = self._poll.choose_runs(listed.name_runs(LEFT, UNREADABLE), listed.name_runs())
         self._asking.begin(lambda: self.history.ask(runs))
 
     def _take_answered(self, answered: Answered) -> None:

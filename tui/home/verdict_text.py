@@ -8,8 +8,8 @@ from typing import NamedTuple
 from textual.content import Content
 
 from remote.format import count, loss, percent
-from remote.record.entry import FINISHED, RUNNING, Entry
-from remote.run.state.phases import RUN_STATES
+from remote.record.entry import FINISHED, Entry
+from remote.run.state.phases import RUN_STATES, RUNNING
 from remote.run.state.resume_point import ResumePoint
 from remote.sanitise import plain
 from remote.study.progress import StudyProgress

@@ -425,8 +425,8 @@ TABLE: dict[str, tuple[Row, ...]] = {
             "same-rows",
             "v",
             "rows",
-            "All rows",
-            "show rows with the same values apart, or as one",
+            "Unfold rows",
+            "unfold rows that stand for several cells with the same values, or fold them",
             SHOWN,
         ),
         (

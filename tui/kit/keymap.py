@@ -85,7 +85,7 @@ def _parse(data: Mapping[str, Any]) -> tuple[dict[str, KeyNames], Problems]:
 def _parse_keys(name: str, value: object) -> KeyNames:
     """Return the keys of an action. Raises: ValueError."""
     if name not in ACTIONS_BY_NAME:
-        hint = did_you_mean(name, ACTIONS_BY_NAME) or "; docs/keys.md lists all names"
+        hint = did_you_mean(name, ACTIONS_BY_NAME) or "; docs/reference/keys.md lists all names"
         raise ValueError(f"there is no such action{hint}")
     # Ctrl+C and tab have to work whatever the file says.
     if ACTIONS_BY_NAME[name].is_fixed:

@@ -14,6 +14,7 @@ from remote.metrics.compare import compare_runs
 from remote.metrics.run import RunFigures, read_figures
 from remote.plan.plan import PlanError
 from remote.record.events_file import RunFolderError
+from remote.run.state.phases import RUNNING
 from remote.study.conclusion import answer_text, effect_lines, guess_text
 from remote.study.folder import (
     JournalEntry,
@@ -178,7 +179,7 @@ def _list_uncounted(
             outcome = entry.outcome.value
             uncounted_runs[entry.run] = UncountedRun(repetition, entry.run, outcome, entry.cause)
         else:
-            run_verdict = "not ended" if entry.run == cell_progress.running else "interrupted"
+            run_verdict = RUNNING if entry.run == cell_progress.running else "interrupted"
             uncounted_runs[entry.run] = UncountedRun(repetition, entry.run, run_verdict)
     return list(uncounted_runs.values())
 

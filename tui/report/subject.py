@@ -20,7 +20,7 @@ class UncountedRun:
     repetition: int
     run: str
     verdict: str
-    """Failed, interrupted or not ended."""
+    """Failed, interrupted or running."""
     cause: str = ""
 
 

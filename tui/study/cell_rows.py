@@ -84,15 +84,7 @@ def find_best_cells(result: StudyResult, groups: Sequence[CellGroup] = ()) -> se
     return best_keys if len(best_keys) == 1 else set()
 
 
-class CellLayout(NamedTuple):
-    """The table of cells with its marks."""
-
-    table: StudyTable
-    names_alike: bool
-    """True if values name the settings that have the same."""
-
-
-def lay_out_cells(result: StudyResult, groups: Sequence[CellGroup], room: int) -> CellLayout:
+def lay_out_cells(result: StudyResult, groups: Sequence[CellGroup], room: int) -> StudyTable:
     """Return the table with a row for each group of cells, and a word beside the best value; where
     there is room, values that are alike name the setting that has the same."""
     best_marks = {key: best_word(result.study) for key in find_best_cells(result, groups)}
@@ -105,10 +97,9 @@ def lay_out_cells(result: StudyResult, groups: Sequence[CellGroup], room: int) -
             name = label_name(alike.axis, alike.earlier_label)
             alike_marks[row.cell.key] = f"{palette.sign('alike')} {name}"
     marks = best_marks | alike_marks
-    names_alike = bool(alike_marks) and table.width + _widest_mark(marks) <= room
-    if not names_alike:
+    if table.width + _widest_mark(marks) > room:
         marks = best_marks
-    return CellLayout(_mark_values(table, groups, marks), names_alike)
+    return _mark_values(table, groups, marks)
 
 
 def _widest_mark(marks: Mapping[str, str]) -> int:
@@ -164,14 +155,6 @@ class FactColumns(NamedTuple):
     columns: list[TableColumn]
     rows: list[TableRow]
     """The texts of each cell in them."""
-    axis_ends: str = ""
-    """Where the last one draws the values of the runs, both ends of its axis: "2.24 to 2.31"; ""
-    where none does."""
-
-    @property
-    def has_axis(self) -> bool:
-        """Return True if the last one draws where the values of the runs lie."""
-        return bool(self.axis_ends)
 
 
 def make_fact_columns(result: StudyResult, groups: Sequence[CellGroup], room: int) -> FactColumns:
@@ -189,25 +172,17 @@ def make_fact_columns(result: StudyResult, groups: Sequence[CellGroup], room: in
         table.append((TableColumn("steps", steps_width), [TableCell(text) for text in step_texts]))
         room -= steps_width
     axis_column = _make_axis_column(result.study, groups, room - SPACE - 1)
-    axis_ends = ""
     if axis_column:
-        table.append((axis_column.column, axis_column.cells))
-        axis_ends = axis_column.ends
+        table.append(axis_column)
     rows = [
         tuple(column_cells[number] for _, column_cells in table) for number in range(len(groups))
     ]
-    return FactColumns([column for column, _ in table], rows, axis_ends)
+    return FactColumns([column for column, _ in table], rows)
 
 
-class _AxisColumn(NamedTuple):
-    """A column that draws values on an axis."""
-
-    column: TableColumn
-    cells: list[TableCell]
-    ends: str
-
-
-def _make_axis_column(study: Study, groups: Sequence[CellGroup], room: int) -> _AxisColumn | None:
+def _make_axis_column(
+    study: Study, groups: Sequence[CellGroup], room: int
+) -> tuple[TableColumn, list[TableCell]] | None:
     """Return where the values of the runs of each row lie; None without room or differences."""
     values_by_row = [_values(group) for group in groups]
     values = [value for row_values in values_by_row for value in row_values]
@@ -220,20 +195,23 @@ def _make_axis_column(study: Study, groups: Sequence[CellGroup], room: int) -> _
     rounded_ends = [number(low), number(high)]
     if study.metric != "accuracy" and len(set(rounded_ends)) > 1:
         ends = rounded_ends
-    ends_text = " to ".join(ends)
-    title = _axis_title(ends_text, study, width)
+    title = _axis_title(ends, study, width)
     column = TableColumn(f"  {title}", SPACE + width + 1, right=False)
     cells = [
         TableCell(f"  {draw_values(row_values, low, high, width)}") for row_values in values_by_row
     ]
-    return _AxisColumn(column, cells, ends_text)
+    return column, cells
 
 
-def _axis_title(ends_text: str, study: Study, width: int) -> str:
-    """Return what an axis shows, in as many words as fit; its ends only if there is room."""
-    subject = f"{metric_header(study)} of each run"
-    titles = (f"{subject}, {ends_text}", subject, f"{study.metric} of each run", ends_text)
-    return next((title for title in titles if len(title) <= width), "")
+def _axis_title(ends: Sequence[str], study: Study, width: int) -> str:
+    """Return what an axis shows between its ends, in as many words as fit: "2.24 each run 2.31"."""
+    low, high = ends
+    room = width - len(low) - len(high) - 2
+    subjects = (f"{metric_header(study)} of each run", f"{study.metric} of each run")
+    names = (*subjects, "each run", "runs")
+    name = next((name for name in names if len(name) <= room), "")
+    title = f"{low} {name.center(room)} {high}"
+    return title if len(title) <= width else ""
 
 
 def _values(group: CellGroup) -> list[float]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -171,13 +171,27 @@ def describe_cells(cells: Sequence[Cell]) -> str:
     return ", ".join(parts)
 
 
-def list_run_lines(progress: StudyProgress, cells: Sequence[CellProgress]) -> list[str]:
-    """Return a line for each run of these cells, with its training losses, below a head."""
+class RunLines(NamedTuple):
+    """A line for each of some runs, with the key of its cell, below a head."""
+
+    head: str
+    lines: Sequence[tuple[str, str]]
+
+
+def list_run_lines(
+    progress: StudyProgress, cells: Sequence[CellProgress], room: float = math.inf
+) -> RunLines:
+    """Return a line for each run of these cells, with what tells the cells apart and its training
+    losses. If `room` columns do not hold them, the names of the runs go."""
     study = progress.study
-    head = ["#", "run", "state", metric_header(study), "duration", "training loss", ""]
-    table = [[study.compare, *head]]
+    axes = [
+        axis.name for axis in study.axes if len({cell.cell.label(axis.name) for cell in cells}) > 1
+    ]
+    head = [*axes, "#", "run", "state", metric_header(study), "duration", "training loss", ""]
+    table = [head]
+    keys = []
     for cell in cells:
-        label = cell.cell.label(study.compare) if len(cells) > 1 else ""
+        labels = [cell.cell.label(axis) for axis in axes]
         for position, cell_run in enumerate(list_cell_runs(progress, cell), 1):
             *texts, cause = [table_cell.text for table_cell in cell_run.row(position, study.metric)]
             if cell_run.remark:
@@ -185,11 +199,19 @@ def list_run_lines(progress: StudyProgress, cells: Sequence[CellProgress]) -> li
                 cause = ""
             losses = cell_run.end.losses if cell_run.end else None
             losses_text = " to ".join(fixed(value, 4) for value in losses) if losses else ""
-            table.append([label, *texts, losses_text, cause.strip()])
+            table.append([*labels, *texts, losses_text, cause.strip()])
+            keys.append(cell.cell.key)
     # Of a script the training loss may be unknown, and few runs have a cause.
     shown_columns = [any(texts) for texts in zip(*table[1:], strict=True)]
-    shown_table = [list(compress(texts, shown_columns)) for texts in table]
-    return align_lines(shown_table)
+    head_line, *lines = _align_columns(table, shown_columns)
+    if max(map(len, (head_line, *lines))) > room:
+        shown_columns[head.index("run")] = False
+        head_line, *lines = _align_columns(table, shown_columns)
+    return RunLines(head_line, list(zip(keys, lines, strict=True)))
+
+
+def _align_columns(table: Sequence[Sequence[str]], shown_columns: Sequence[bool]) -> list[str]:
+    return align_lines([list(compress(texts, shown_columns)) for texts in table])
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from remote.study.progress import CellState
 from remote.study.results import CellResult, StudyResult, value_scale
 from remote.study.study import METRIC_PREFIX, Study
 from tui.kit.text_table import GAP, column_widths
-from tui.kit.widgets.phase import phase_word
 
 CellGroup = tuple[CellResult, ...]
 """Cells that one row stands for, as they have the same values. The first one speaks for all."""
@@ -90,7 +89,7 @@ def _make_table(
         row = group[0]
         num_runs = sum(len(cell.runs) for cell in group)
         runs_text = f"{num_runs}/{study.repetitions * len(group)}"
-        texts = [*list_labels(study, group), phase_word(row.state.value), runs_text]
+        texts = [*list_labels(study, group), row.state.value, runs_text]
         texts.append(format_interval(row.value, study))
         if shows_speed_ups:
             texts.append(

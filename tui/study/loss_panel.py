@@ -119,9 +119,12 @@ class LossPanel(Container):
         for curve in curves:
             ink = inks.by_number(curve.colour)
             parts += [(f"  {palette.sign('curve')}", ink), (f" {plain(curve.label)}", "")]
-        if self._has_means:
-            parts.append(("  (means of runs)", MUTED))
-        return Content.assemble(*parts, " ")
+        title = Content.assemble(*parts, " ")
+        if not self._has_means:
+            return title
+        title_of_means = Content.assemble(*parts, ("  (means of runs)", MUTED), " ")
+        # The rule around a title takes two cells at each side.
+        return title_of_means if title_of_means.cell_length + 4 <= self.app.size.width else title
 
 
 def list_compared(progress: StudyProgress, chosen: CellProgress) -> list[ComparedRuns]:

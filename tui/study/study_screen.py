@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -15,13 +15,14 @@ from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
 
-from remote.format import count, duration, listed
+from remote.format import count, duration
 from remote.sanitise import plain
 from remote.study import estimate
-from remote.study.alike_settings import find_alike_settings
+from remote.study.alike_settings import find_alike_setting, find_alike_settings
 from remote.study.conclusion import SPLIT_REASON, find_guess_loss, guess_text
 from remote.study.results import compute_results
 from remote.study.runner import StudyRun, StudyRunner
+from remote.study.wording import label_name
 from tui.home.history import RecordedStudy
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
@@ -48,7 +49,7 @@ from tui.study.cell_rows import (
     rows,
 )
 from tui.study.cell_screen import describe_cells, list_run_lines
-from tui.study.cell_table import CellGroup, join_compared, metric_header
+from tui.study.cell_table import CellGroup, join_compared
 from tui.study.longer_study import LongerStudy, find_longer_study
 from tui.study.loss_panel import LossPanel
 from tui.study.text.run_texts import run_number
@@ -61,8 +62,14 @@ from tui.study.verdict_text import (
     name_trial,
 )
 
-LEGEND_GAP = "   "
-"""Stands between two explanations in one line."""
+UNFOLD, FOLD = "Unfold rows", "Fold rows"
+"""What a key does with the rows of cells that have the same values."""
+
+
+MARKED = "bold on $block-cursor-background 30%"
+"""The style of the chosen runs among all: that of the chosen row of the table."""
+ROWS_BESIDE_RUNS = 24
+"""Rows of the chart, and of all texts around the cells and the runs."""
 
 
 class StudyScreen(LiveScreen, Screen[None]):
@@ -73,11 +80,8 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen #title { height: 2; padding: 0 1; background: $panel; }
     StudyScreen VerdictStrip { max-height: 40%; }
     StudyScreen ChoiceTable { max-height: 60%; min-height: 3; padding: 0 1; }
-    StudyScreen.-over.-roomy ChoiceTable { margin: 1 0 0 0; }
-    StudyScreen #legend { height: auto; padding: 0 1; color: $text-muted; display: none; }
-    StudyScreen.-over.-roomy #legend { margin: 0 0 1 0; }
-    StudyScreen.-legend #legend { display: block; }
-    StudyScreen #cell { height: auto; max-height: 30%; padding: 0 1; display: none; }
+    StudyScreen.-over.-roomy ChoiceTable { margin: 1 0; }
+    StudyScreen #cell { height: auto; max-height: 45%; padding: 0 1; display: none; }
     StudyScreen.-roomy #cell { display: block; }
     StudyScreen #cell {
         border-top: solid $ink-rule; border-title-color: $text-muted;
@@ -86,7 +90,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen #cell Static { height: auto; }
     StudyScreen #run { height: auto; border-top: solid $ink-rule; }
     StudyScreen #run RunHeader { background: $background; }
-    StudyScreen.-low VerdictStrip, StudyScreen.-low #legend { display: none; }
+    StudyScreen.-low VerdictStrip { display: none; }
     """
     VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall"), (30, "-roomy")]  # noqa: RUF012
     place = KeyPlace.STUDY
@@ -110,7 +114,6 @@ class StudyScreen(LiveScreen, Screen[None]):
         yield Static(id="title", markup=False)
         yield VerdictStrip()
         yield ChoiceTable(())
-        yield Static(id="legend", markup=False)
         with VerticalScroll(id="cell", can_focus=False):
             yield Static(markup=False)
         with Container(id="run"):
@@ -159,9 +162,8 @@ class StudyScreen(LiveScreen, Screen[None]):
         # While runs are missing, rows would come together and part again.
         folds = self._is_over and not self._shows_all
         self._groups = fold_same_cells(result) if folds else [(row,) for row in result.cells]
-        cell_table, names_alike = lay_out_cells(result, self._groups, table_width)
+        cell_table = lay_out_cells(result, self._groups, table_width)
         facts = make_fact_columns(result, self._groups, table_width - cell_table.width)
-        self._show_legend(axis_ends=facts.axis_ends, names_alike=names_alike)
         table.styles.height = len(self._groups) + 1
         table.show(
             columns(cell_table) + facts.columns,
@@ -172,30 +174,6 @@ class StudyScreen(LiveScreen, Screen[None]):
             keys = [group[0].cell.key for group in self._groups]
             table.cursor = keys.index(running_key)
         self._show_cell()
-
-    def _show_legend(self, *, axis_ends: str, names_alike: bool) -> None:
-        """Say what the signs in the table mean."""
-        texts = []
-        folded = next((group for group in self._groups if len(group) > 1), None)
-        if folded:
-            key = key_of(self.app, "same-rows")
-            names = join_compared(self.runner.study, folded)
-            texts.append(f"{names}: the same in every run, so one row; {key} shows each")
-        if axis_ends:
-            name = metric_header(self.runner.study)
-            sign = palette.sign("curve")
-            texts.append(f"{sign} {name} of one run, {axis_ends} from left to right")
-        if names_alike:
-            text = f"{palette.sign('alike')} within 0.1% of that setting in every run"
-            # Else the strip says it.
-            if self._says_little and any(
-                alike.is_split_only for alike in find_alike_settings(self._result)
-            ):
-                text += f": {SPLIT_REASON}"
-            texts.append(text)
-        width = self.app.size.width - 2
-        self.query_one("#legend", Static).update("\n".join(_join_to_lines(texts, width)))
-        self.set_class(bool(texts), "-legend")
 
     def _judge(self, run: StudyRun | None, run_seconds: float) -> StudyVerdict:
         """Return what came out of the study, or what it does now."""
@@ -217,8 +195,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         runs_text = "runs of this row"
         enter_text = "open this run" if is_running_chosen else f"open the {runs_text}"
         if len(self._chosen_group) > 1:
-            labels = [row.cell.label(self.runner.study.compare) for row in self._chosen_group]
-            enter_text = f"show {listed(labels)} apart"
+            enter_text = UNFOLD.lower()
         next_keys.append(NextKey(key_of(self.app, "open"), enter_text))
         if is_running_chosen:
             next_keys.append(NextKey(key_of(self.app, "cell"), runs_text))
@@ -267,14 +244,41 @@ class StudyScreen(LiveScreen, Screen[None]):
         if len(group) > 1:
             names = (join_compared(study, group), name_place(chosen_cell.cell, study.compare))
             name = ", ".join(filter(None, names))
-        panel.border_title = Content(f" runs of {plain(name)} ")
-        head, *lines = list_run_lines(self._progress, chosen_cells)
-        head_lines = f"{plain(describe_cells([cell.cell for cell in chosen_cells]))}\n{head}"
-        text = Content.assemble((head_lines, MUTED), "\n", "\n".join(lines))
-        panel.query_one(Static).update(text)
+        lists_all = self._has_room_for_runs and len(self._groups) > 1
+        title = f"all runs; marked: {name}" if lists_all else f"runs of {name}"
+        panel.border_title = Content(f" {plain(title)} ")
+        cells = list(self._progress.cells.values()) if lists_all else chosen_cells
+        runs = list_run_lines(self._progress, cells, self.app.size.width - 2)
+        chosen_keys = {cell.cell.key for cell in chosen_cells}
+        run_lines = []
+        for key, line in runs.lines:
+            is_marked = lists_all and key in chosen_keys
+            run_lines.append(Content.styled(plain(line), MARKED if is_marked else ""))
+        description = describe_cells([cell.cell for cell in chosen_cells])
+        text = [Content.styled(f"{plain(description)}\n{plain(runs.head)}", MUTED), *run_lines]
+        text += map(Content, self._alike_lines())
+        panel.query_one(Static).update(Content("\n").join(text))
         loss_panel = self.query_one(LossPanel)
         guess_loss = find_guess_loss(self.runner.study) if self._says_little else math.nan
         loss_panel.show_cell(self._progress, chosen_cell, guess_loss=guess_loss)
+
+    @property
+    def _has_room_for_runs(self) -> bool:
+        """Return True if there is room for all runs of the study beside everything else."""
+        num_runs = len(self.runner.study.trials())
+        return num_runs + len(self._groups) + ROWS_BESIDE_RUNS <= self.app.size.height
+
+    def _alike_lines(self) -> list[str]:
+        """Return in which setting the chosen cell has the same values, and why."""
+        alike = find_alike_setting(self._chosen_group[0].cell, find_alike_settings(self._result))
+        if alike is None:
+            return []
+        name = label_name(alike.axis, alike.earlier_label)
+        text = f"{palette.sign('alike')} {plain(name)}: within 0.1% in every run"
+        # Else the strip says why.
+        if self._says_little and alike.is_split_only:
+            text += f", as {SPLIT_REASON}"
+        return [text]
 
     def _show_run(self, run: StudyRun | None) -> float:
         """Show the run under way; return for how many seconds it has run."""
@@ -363,6 +367,15 @@ class StudyScreen(LiveScreen, Screen[None]):
             return self._longer is not None
         return action != "back" or isinstance(self.runner, RecordedStudy)
 
+    @property
+    def names_now(self) -> Mapping[str, str]:
+        """Return what keys do now, as the strip says it, where that is not their usual name."""
+        rows_name = FOLD if self._shows_all else UNFOLD
+        names = {"rows": rows_name}
+        if len(self._chosen_group) > 1:
+            names["open"] = rows_name
+        return names
+
     def action_back(self) -> None:
         self.dismiss()
 
@@ -423,15 +436,3 @@ class StudyScreen(LiveScreen, Screen[None]):
             if chosen_key in {row.cell.key for row in group}:
                 self.query_one(ChoiceTable).cursor = number
         self.tick()
-
-
-def _join_to_lines(texts: Sequence[str], width: int) -> list[str]:
-    """Return texts in as few lines as hold them whole, in their order."""
-    lines: list[str] = []
-    for text in texts:
-        joined = f"{lines[-1]}{LEGEND_GAP}{text}" if lines else ""
-        if lines and len(joined) <= width:
-            lines[-1] = joined
-        else:
-            lines.append(text)
-    return lines

@@ -120,7 +120,7 @@ class RankPhase(StrEnum):
     SAVING = (Phase.SAVING, PhasePart.MEETING, "saving")
     FINISHED = ("finished", PhasePart.END)
     FAILED = ("failed", PhasePart.END)
-    VICTIM = ("victim", PhasePart.END)
+    VICTIM = ("taken down", PhasePart.END)
     STOPPED = ("stopped", PhasePart.END)
     LOST = ("lost", PhasePart.END)
 
@@ -150,16 +150,18 @@ class Verdict(Enum):
         return self.name.lower()
 
 
+RUNNING = "running"
+LEFT = "left"
+UNREADABLE = "unreadable"
 RUN_STATES = {
-    "running": "it is live, and a rankboard on this machine records it",
+    RUNNING: "it is live, and a rankboard on this machine records it",
     "finished": "all ranks have ended well",
     "failed": "a rank failed; the cause says which, and why",
     "refused": "it ended before its first step: a check, a host or the job was not fit for it",
     "stopped": "a person stopped it, or its launcher was gone and it was not kept",
     "lost": "a host could not be reached, or died, or nobody knows how its ranks ended",
-    "not started": "its hosts have started no rank, and no record here says why",
-    "unknown": "nobody here has seen its end; it may be live",
-    "unreadable": "its record cannot be read",
+    LEFT: "its launcher is gone, and nobody here has seen its end; it may be live",
+    UNREADABLE: "its record cannot be read",
 }
 """The words for what a run as a whole is at, with their meanings. A live run that only its hosts
 know is in the phase of its ranks instead, see `RankPhase`."""

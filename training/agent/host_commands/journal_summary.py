@@ -157,7 +157,10 @@ class JournalSummary:
             return "failed"
         if any(exit.stopped for exit in rank_exits):
             return "stopped"
-        return "finished" if rank_exits else "not started"
+        if rank_exits:
+            return "finished"
+        # No rank was started: a person stopped the run before that, or it was not fit to start.
+        return "stopped" if self.stop_heard else "refused"
 
 
 def _is_failure(rank_exit: Exited) -> bool:

@@ -189,8 +189,18 @@ def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFold
         changed_at = _last_change(folder)
         # another machine, which shares the folder, may write it
         is_live = is_guarded or now - changed_at < STILL
-        unknown_fields = (run, host, folder, is_live, "unknown", 0.0, changed_at, now, folder_bytes)
-        return RunFolder(*unknown_fields, format=format_number)
+        known_fields = (
+            run,
+            host,
+            folder,
+            is_live,
+            "unreadable",
+            0.0,
+            changed_at,
+            now,
+            folder_bytes,
+        )
+        return RunFolder(*known_fields, format=format_number)
     summary = JournalSummary()
     for record in read_ends(folder, host):
         summary.hear(record)

@@ -18,30 +18,16 @@ PHASE_STYLES = {phase.value: (look.sign, look.style) for phase, look in RANK_LOO
     "stalled": ("bad", "table--bad"),
     "halted": ("bad", "table--bad"),
     "stopping": ("work", ""),
-    "not started": ("ended", "table--dim"),
     "ended": ("ended", "table--dim"),
     "running": ("live", "table--good"),
     "unstable": ("warn", "table--warn"),
     "interrupted": ("ended", "table--dim"),
     "refused": ("bad", "table--bad"),
-    "unknown": ("wait", "table--dim"),
+    "left": ("wait", "table--dim"),
     "unreadable": ("warn", "table--warn"),
     **{kind.value: ("slow", "table--warn") for kind in FlawKind},
 }
 """The sign and the colour of every phase of a study's cell, a run, a host and a rank."""
-
-
-PHASE_WORDS = {
-    "victim": "taken down",
-    "refused": "not started",
-    "halted": "stopped",
-}
-"""What people read in place of a word of the records."""
-
-
-def phase_word(name: str) -> str:
-    """Return the word that people read for a phase."""
-    return PHASE_WORDS.get(name, name)
 
 
 class PhaseLook(NamedTuple):
@@ -65,7 +51,7 @@ class PhaseLook(NamedTuple):
 def phase_look(name: str) -> PhaseLook:
     """Return how a phase is shown."""
     sign_name, style = PHASE_STYLES[name]
-    return PhaseLook(palette.sign(sign_name), phase_word(name), style)
+    return PhaseLook(palette.sign(sign_name), name, style)
 
 
 def phase_cell(name: str) -> TableCell:

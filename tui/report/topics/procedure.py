@@ -79,7 +79,7 @@ def _row(group: RunGroup, repetition: int, run: RunFigures, is_outlier: bool) ->
         run.name,
         seconds(run.step_seconds()),
         count(count_warm_up(step_seconds), "step"),
-        run.verdict.word if run.verdict else "not ended",
+        run.state,
         ", ".join(_remarks(run, is_outlier)) or UNKNOWN,
     )
 

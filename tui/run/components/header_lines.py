@@ -14,7 +14,7 @@ from remote.run.findings.flaws import outcome_word
 from remote.run.findings.script_visibility import describe_missing_steps
 from remote.run.findings.training_loss import find_divergence_step
 from remote.run.run_state import RunState
-from remote.run.state.phases import RunPhase
+from remote.run.state.phases import RUNNING, RunPhase
 from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.widgets.phase import phase_look
@@ -25,8 +25,6 @@ from tui.run.components.header_figures import HeaderFigure
 GAP = "  "
 NO_TOTAL = "no ETA: the program prints no total"
 """Why a script has neither a bar of progress nor an end."""
-RUNNING = "running"
-"""What a script does of which no step is known."""
 NO_PROBLEMS = "no problems"
 MIN_PRAISE_WIDTH = 60
 """Columns of a header from which on it says so."""

@@ -17,7 +17,6 @@ from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
 from tui.kit.replay import Replay
-from tui.kit.widgets.phase import phase_word
 from tui.kit.widgets.verdict_strip import NextKey, draw_next_keys
 
 MIN_BAR_WIDTH = 8
@@ -55,7 +54,7 @@ def _describe_steps(run: RunState) -> str:
 def describe_end(replay: Replay) -> str:
     """Say what became of a run of which a moment is replayed: "ended: slow"; "" if that is not
     known."""
-    return f"ended: {phase_word(replay.outcome)}" if replay.outcome else ""
+    return f"ended: {replay.outcome}" if replay.outcome else ""
 
 
 class ReplaySlider(Container, can_focus=True):

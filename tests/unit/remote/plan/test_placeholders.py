@@ -75,7 +75,7 @@ def test_each_variable_of_a_place_has_a_placeholder() -> None:
 
 
 def test_the_documentation_has_every_placeholder() -> None:
-    text = (ROOT / "docs" / "scripts.md").read_text()
+    text = (ROOT / "docs" / "reference" / "placeholders.md").read_text()
     rows = re.findall(r"^\| `\{(\w+)\}` \| (?:`(\w+)`)? *\| (.*) \|$", text, re.MULTILINE)
     assert rows == [(one.name, one.variable, one.meaning) for one in PLACEHOLDERS]
 

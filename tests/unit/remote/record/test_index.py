@@ -292,7 +292,7 @@ def test_a_live_run_is_running(tmp_path: Path) -> None:
         assert (found.accuracy, found.diverged) == (0.75, False)
         assert found.step_seconds == pytest.approx(0.1)
     into.release()
-    assert index.entries(tmp_path)[0].verdict == "unknown"
+    assert index.entries(tmp_path)[0].verdict == "left"
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ def test_what_is_no_run_is_not_listed(
 def test_a_plan_that_cannot_be_read_is_told(runs_dir: Path, text: str, problem: str) -> None:
     (runs_dir / "a" / PLAN).write_text(text)
     found, other = index.entries(runs_dir)
-    assert (found.problem, found.verdict, found.ranks) == (problem, "unknown", 0)
+    assert (found.problem, found.verdict, found.ranks) == (problem, "unreadable", 0)
     assert other.verdict == "finished"
 
 

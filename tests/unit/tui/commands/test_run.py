@@ -3,6 +3,7 @@ In this process."""
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import chdir
 from pathlib import Path
@@ -148,6 +149,17 @@ def test_uploads_are_planned(tmp_path: Path) -> None:
         f"upload {tmp_path / 'none'}: there is no such file or folder; see --upload"
         in missing.stderr
     )
+
+
+def test_hosts_that_are_this_machine_work_with_the_files_themselves(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    host = '[[host]]\nname = "{}"\naddress = "127.0.0.1"\ntransport = "local"\n'
+    hosts_text = '[cluster]\nsync = ["."]\n' + host.format("a") + host.format("b")
+    (tmp_path / "hosts.toml").write_text(hosts_text)
+    done = run(tmp_path, "--dry-run", "--json", "--fetch", "model.pt", "--", "train.py")
+    plan = json.loads(done.stdout)
+    assert [host["cwd"] for host in plan["hosts"]] == [str(tmp_path)] * 2
+    assert not plan.get("uploads"), "nothing is sent"
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_what_one_has_to_know_comes_first(run: Run, runs: list[str], tmp_path: P
     history.rank(0, StepFinished(0, 1, 4, math.nan, 0.1))
     recorded(tmp_path / "runs", history)
     lines = run(compare, runs=["c", runs[0]]).stdout.splitlines()
-    assert lines[0].startswith("A  c: 1 rank on 1 host, ddp, lenet5 on digits; not ended after")
+    assert lines[0].startswith("A  c: 1 rank on 1 host, ddp, lenet5 on digits; left after")
     assert lines[2] == "A: diverged at step 4: loss 2 → NaN"
     found = json.loads(run(compare, runs=["c", runs[0]], json=True).stdout)
     assert found["runs"][0]["loss"] is None

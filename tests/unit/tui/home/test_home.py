@@ -829,7 +829,7 @@ async def test_the_lines_that_the_list_does_not_need_are_those_of_the_preview(
 
 def listed_names(home: Home) -> list[str]:
     """The names in the list, from the top."""
-    return re.findall(r"^[ !]+\S (?:failed|unknown) +(\S+)", home.text(), re.MULTILINE)
+    return re.findall(r"^[ !]+\S (?:failed|left) +(\S+)", home.text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -1169,7 +1169,7 @@ async def test_runs_that_made_no_step_are_hidden(runs_dir: Path) -> None:
         await home.shows(pilot, "v All")
         assert "e-5" not in home.text()
         await pilot.press("v")
-        await home.shows(pilot, "5 runs, 0 live", "✗ not started", "d-4", "e-5")
+        await home.shows(pilot, "5 runs, 0 live", "✗ refused", "d-4", "e-5")
         assert "hidden" not in home.text()
         await pilot.press("v", "slash", *"verdict=refused", "enter")
         await home.shows(pilot, "2 of 5 runs", "d-4", "e-5")
@@ -1220,7 +1220,7 @@ def test_live_runs_come_first_then_studies() -> None:
 
 @pytest.mark.parametrize(
     ("verdict", "asked", "is_live"),
-    [("lost", 105.0, False), ("lost", 120.0, True), ("unknown", 105.0, True)],
+    [("lost", 105.0, False), ("lost", 120.0, True), ("left", 105.0, True)],
 )
 def test_a_recorded_end_counts_more_than_an_older_answer(
     verdict: str, asked: float, is_live: bool
@@ -1260,7 +1260,7 @@ def test_a_run_that_only_hosts_know_has_its_name() -> None:
 def test_a_recorded_end_counts_more_than_that_which_hosts_tell() -> None:
     over = changed(training_at("a", 3), live=False, phase="failed")
     answered = Answered({}, (), 1.0, {over.name: over})
-    for verdict, shown in (("unknown", "failed"), ("stopped", "stopped"), ("running", "running")):
+    for verdict, shown in (("left", "failed"), ("stopped", "stopped"), ("running", "running")):
         (item,) = select_items(
             Listed((Entry("a", verdict=verdict, step=2),)), answered, (), "newest first"
         ).items
@@ -1272,7 +1272,7 @@ def test_a_loss_of_older_steps_is_not_that_of_the_end_that_hosts_tell() -> None:
     over = changed(training_at("a", 3), live=False, phase="failed")
     answered = Answered({}, (), 1.0, {over.name: over})
     for step, loss in ((2, None), (3, 0.5)):
-        recorded_run = Entry("a", verdict="unknown", step=step, loss=0.5)
+        recorded_run = Entry("a", verdict="left", step=step, loss=0.5)
         (item,) = select_items(Listed((recorded_run,)), answered, (), "newest first").items
         assert item.entry
         assert (item.entry.step, item.entry.loss) == (3, loss)

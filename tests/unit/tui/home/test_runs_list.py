@@ -127,7 +127,7 @@ OVERFITTED = Flaw(FlawKind.OVERFITTED, 0, 5, Measure.TEST_LOSS, 0.27, 0.33)
         (Entry("one", verdict="running", trouble="slow"), "▲ slow"),
         (Entry("one", verdict="running", trouble="stalled"), "✗ stalled"),
         (Entry("one", verdict="running"), "running"),
-        (Entry("one", verdict="unknown", trouble="slow"), "unknown"),
+        (Entry("one", verdict="left", trouble="slow"), "left"),
     ],
 )
 def test_a_run_that_went_wrong_has_not_just_finished(entry: Entry, cell: str) -> None:
@@ -323,7 +323,7 @@ def test_runs_that_made_no_step_are_listed_on_request(
         (Entry("a", verdict="stopped", job={}, step=1), False),
         (Entry("a", verdict="finished", job={}), False),
         (Entry("a", verdict="running", job={}), False),
-        (Entry("a", verdict="unknown", job={}), False),
+        (Entry("a", verdict="left", job={}), False),
         (Entry("a", verdict="refused", script="train.py"), True),
         (Entry("a", verdict="failed", script="train.py", ranks_started=True), False),
     ],
@@ -362,8 +362,8 @@ def test_a_program_that_was_restarted_may_have_made_steps(tmp_path: Path) -> Non
 
 def test_there_is_one_word_for_each_state_and_the_page_lists_it() -> None:
     assert set(RUN_STATES) >= {*VERDICTS, *recorded_index.OUTCOMES, *host_runs.ORDER}
-    assert set(RUN_STATES) - {host_runs.NOT_STARTED} <= set(PHASE_STYLES)
-    page = (Path(__file__).parents[4] / "docs" / "running.md").read_text()
+    assert set(RUN_STATES) <= set(PHASE_STYLES)
+    page = (Path(__file__).parents[4] / "docs" / "reference" / "states.md").read_text()
     listed = [line for line in page.splitlines() if line.startswith("| `")]
     rows = [f"| `{state}` | {meaning} |" for state, meaning in RUN_STATES.items()]
     assert [line for line in listed if line in rows] == rows

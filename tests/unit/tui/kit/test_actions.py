@@ -211,33 +211,47 @@ def focused_path(stage: Stage) -> list[object]:
     return list(stage.screen.focused.ancestors_with_self)
 
 
-def test_the_page_on_keys_lists_every_action() -> None:
-    page = (ROOT / "docs" / "keys.md").read_text()
-    listed = re.findall(r"^(?:## .*|\| `.*)$", page, re.MULTILINE)
-    assert [line for line in listed if line not in TEXTS] == list(documented())
+KEY_PAGES = ("keys.md", "keys-panels.md")
 
 
-TEXTS = ("## Keys of your own", "## Themes and characters")
-"""Headings of what is no table."""
+def test_the_pages_on_keys_list_every_action() -> None:
+    tables = list[tuple[str, list[str]]]()
+    for name in KEY_PAGES:
+        page = (ROOT / "docs" / "reference" / name).read_text()
+        for section in page.split("\n## ")[1:]:
+            heading, _, text = section.partition("\n")
+            rows = re.findall(r"^\| `.*$", text, re.MULTILINE)
+            if rows:
+                tables.append((heading, rows))
+    assert len(tables) == len(dict(tables)), "a table is on one page only"
+    assert dict(tables) == {
+        place.value.capitalize(): list(table_rows(actions))
+        for place, actions in documented().items()
+    }
 
 
-def documented() -> Iterator[str]:
-    """The headings and rows of docs/keys.md: each action once, those that are explained alike
-    together."""
+def documented() -> dict[KeyPlace, list[Action]]:
+    """The actions that the pages on keys list at each place: each action once."""
     listed: set[str] = set()
+    by_place = dict[KeyPlace, list[Action]]()
     for place in KeyPlace:
         actions = [one for one in ACTIONS[place] if one.name not in listed]
         listed.update(one.name for one in actions)
         if actions:
-            yield f"## {place.value.capitalize()}"
-        for text, alike in groupby(actions, lambda one: one.help):
-            same = list(alike)
-            keys = [f"`{format_key(key)}`" for one in same for key in one.default_keys]
-            names = [f"`{one.name}`" for one in same]
-            if same[1:]:
-                yield f"| {names[0]} to {names[-1]} | {keys[0]} to {keys[-1]} | {text} |"
-            else:
-                yield f"| {names[0]} | {', '.join(keys)} | {text} |"
+            by_place[place] = actions
+    return by_place
+
+
+def table_rows(actions: Sequence[Action]) -> Iterator[str]:
+    """The rows of these actions: those that are explained alike are one."""
+    for text, alike in groupby(actions, lambda one: one.help):
+        same = list(alike)
+        keys = [f"`{format_key(key)}`" for one in same for key in one.default_keys]
+        names = [f"`{one.name}`" for one in same]
+        if same[1:]:
+            yield f"| {names[0]} to {names[-1]} | {keys[0]} to {keys[-1]} | {text} |"
+        else:
+            yield f"| {names[0]} | {', '.join(keys)} | {text} |"
 
 
 async def test_the_list_of_commands_has_one_command_to_zoom() -> None:

@@ -52,7 +52,10 @@ def test_two_actions_change_their_keys(tmp_path: Path) -> None:
             '# mine\n\n[keys]\nstaks = "S"\n',
             ["keys.toml: staks: there is no such action: did you mean 'stacks'?"],
         ),
-        ('[keys]\nxyzzy = "S"', ["keys.toml: xyzzy: there is no such action; docs/keys.md lists"]),
+        (
+            '[keys]\nxyzzy = "S"',
+            ["keys.toml: xyzzy: there is no such action; docs/reference/keys.md lists"],
+        ),
         (
             '[keys]\nzoom = "ctlr+z"',
             ["keys.toml: zoom: there is no key 'ctlr+z'; write keys such as"],

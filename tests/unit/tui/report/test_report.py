@@ -281,14 +281,14 @@ def test_runs_that_do_not_count_are_in_the_table(tmp_path: Path) -> None:
         ("interrupted", "-"),
         ("failed", "a rank died"),
         ("interrupted", "-"),
-        ("not ended", "-"),
+        ("running", "-"),
         ("finished", "-"),
     ]
     says = " ".join(sections["procedure"].paragraphs)
-    assert "do not count: 2 interrupted, 1 failed, 1 not ended." in says
+    assert "do not count: 2 interrupted, 1 failed, 1 running." in says
     rows_of_csv = list(csv.DictReader(to_csv([subject]).splitlines()))
     verdicts = sorted(row["verdict"] for row in rows_of_csv)
-    assert verdicts == ["failed", "finished", "interrupted", "interrupted", "not ended"]
+    assert verdicts == ["failed", "finished", "interrupted", "interrupted", "running"]
 
 
 def test_a_command_repeats_the_study(page: Any) -> None:

@@ -297,7 +297,7 @@ def test_a_failure_says_its_cause_first() -> None:
     assert end[5] == "    ValueError: bad batch"
     assert [line.split(" | ")[2].strip() for line in end[6:] if " | " in line] == [
         "fate",
-        "victim",
+        "taken down",
         "failed",
     ]
     assert end[-1].startswith("rankboard: failed after ")
@@ -597,7 +597,7 @@ def test_the_end_on_a_terminal() -> None:
     assert "[rank 1] ValueError: bad batch" in text
     end = text[text.rindex("cause:") :]
     assert end.startswith("cause: node2, rank 1: ValueError: bad batch at step 12; rank 0 followed")
-    assert end.index("victim") < end.index("iter 2-") < end.index("failed after")
+    assert end.index("taken down") < end.index("iter 2-") < end.index("failed after")
 
 
 def test_text_of_ranks_is_no_markup_and_a_flood_is_cut() -> None:

@@ -63,14 +63,14 @@ async def test_of_a_stall_the_culprit_comes_first_and_what_to_do_is_said() -> No
         assert "● training" in stage.text().splitlines()[0]
         stage.session.say(SESSION, Stalled((0, 1, 2, 3), 31.0), after=31.0)
         tell(stage.session, WAITS, WAITS, STOPPED, WAITS)
-        await until(pilot, lambda: "✗ stopped" in stage.text())
+        await until(pilot, lambda: "✗ halted" in stage.text())
         assert "✗ STALLED" in stage.text().splitlines()[0]
         assert "▶ y copy the command to let rank 2 go on s stacks q stop (no" in words(stage)
         await pilot.press("y")
         await until(pilot, lambda: stage.app.clipboard.endswith("kill -CONT 4002"))
         assert stage.app.clipboard.startswith("ssh "), "it can be typed as it is"
-        rows = re.findall(r"(\d) +\S* *(✗ stopped|○ waiting)", stage.text())
-        assert rows == [("2", "✗ stopped"), *[(rank, "○ waiting") for rank in "013"]]
+        rows = re.findall(r"(\d) +\S* *(✗ halted|○ waiting)", stage.text())
+        assert rows == [("2", "✗ halted"), *[(rank, "○ waiting") for rank in "013"]]
         stage.session.finish(61, 1)
         await stage.ended(pilot)
 

@@ -57,15 +57,13 @@ def guessing() -> StudyResult:
 
 def test_alike_values_name_the_setting_that_has_the_same(guessing: StudyResult) -> None:
     groups = [(row,) for row in guessing.cells]
-    layout = lay_out_cells(guessing, groups, 120)
-    assert layout.names_alike
-    texts = [" ".join(row) for row in layout.table.rows]
+    table = lay_out_cells(guessing, groups, 120)
+    texts = [" ".join(row) for row in table.rows]
     assert sum("≈ batch 20" in text for text in texts) == 2
     assert all("≈" not in text for text in texts if "split by label" not in text)
     # The settings themselves go first.
-    narrow_layout = lay_out_cells(guessing, groups, 80)
-    assert not narrow_layout.names_alike
-    assert not any("≈" in " ".join(row) for row in narrow_layout.table.rows)
+    narrow_table = lay_out_cells(guessing, groups, 80)
+    assert not any("≈" in " ".join(row) for row in narrow_table.rows)
 
 
 def test_steps_are_listed_where_they_differ(guessing: StudyResult) -> None:
@@ -73,26 +71,45 @@ def test_steps_are_listed_where_they_differ(guessing: StudyResult) -> None:
     facts = make_fact_columns(guessing, groups, 60)
     assert [column.title for column in facts.columns[:2]] == ["duration", "steps"]
     assert [row[1].text for row in facts.rows] == ["10", "50", "50"] * 2
-    assert facts.has_axis
-    assert facts.columns[-1].title.split(", ")[0].strip() == "test loss of each run"
-    narrow_facts = make_fact_columns(guessing, groups, 36)
-    assert narrow_facts.columns[-1].title.strip() == "loss of each run"
-    assert narrow_facts.axis_ends == facts.axis_ends, "a line below has them"
-    assert not make_fact_columns(guessing, groups, 20).has_axis
+    assert [column.title for column in make_fact_columns(guessing, groups, 20).columns] == [
+        "duration",
+        "steps",
+    ]
     assert not make_fact_columns(guessing, groups, 5).columns
+
+
+@pytest.mark.parametrize(
+    ("room", "words"),
+    [
+        (70, "2.26 test loss of each run 2.32"),
+        (48, "2.26 loss of each run 2.32"),
+        (36, "2.26 runs 2.32"),
+        (32, "2.26 2.32"),
+    ],
+)
+def test_the_axis_of_the_values_has_its_ends_above_those_of_the_axis(
+    guessing: StudyResult, room: int, words: str
+) -> None:
+    groups = [(row,) for row in guessing.cells]
+    facts = make_fact_columns(guessing, groups, room)
+    title = facts.columns[-1].title
+    assert " ".join(title.split()) == words
+    drawn = [row[-1].text for row in facts.rows]
+    assert len(title) == max(map(len, drawn)), "the greatest value is at the end"
+    assert title.index("2.26") == min(text.index("●") for text in drawn)
 
 
 def test_cells_with_the_same_values_in_every_run_are_one_row(guessing: StudyResult) -> None:
     groups = fold_same_cells(guessing)
-    layout = lay_out_cells(guessing, groups, 120)
-    assert [row[0] for row in layout.table.rows] == ["all_reduce = ring"] * 3
-    assert [row[3] for row in layout.table.rows] == ["4/4"] * 3, "the runs of both"
-    assert "against all_reduce" not in layout.table.head, "the labels say it"
+    table = lay_out_cells(guessing, groups, 120)
+    assert [row[0] for row in table.rows] == ["all_reduce = ring"] * 3
+    assert [row[3] for row in table.rows] == ["4/4"] * 3, "the runs of both"
+    assert "against all_reduce" not in table.head, "the labels say it"
     other = replace(guessing.cells[-1], is_same=False)
     parted = replace(guessing, cells=(*guessing.cells[:-1], other))
     groups = fold_same_cells(parted)
     assert [len(group) for group in groups] == [2, 2, 1, 1]
-    table = lay_out_cells(parted, groups, 120).table
+    table = lay_out_cells(parted, groups, 120)
     assert [row[-1] for row in table.rows[:3]] == ["the same", "the same", "reference"]
     assert table.rows[-1][0] == "ring"
 

@@ -23,6 +23,7 @@ from tests.kit.dashboard import asked
 from tests.kit.looks import screen_text
 from tui.app.study_app import StudyApp
 from tui.kit.messages import ShowRun
+from tui.kit.widgets.choices import ChoiceTable
 from tui.run.screen import RunScreen
 from tui.study import loss_curves
 from tui.study.cell_screen import CellScreen
@@ -276,9 +277,13 @@ async def test_a_roomy_screen_shows_times_values_and_the_runs_of_the_cell(tmp_pa
         assert stage.line("state", "duration")
         assert stage.line("a ring of two", "●")
         await pilot.press("down", "down")
-        await until(pilot, lambda: bool(stage.line("runs of a ring of two, nodes 1")))
-        assert stage.line("● s/iter of one run")
-        assert stage.line("1  ", "✓ finished", "0.2")
+        await until(pilot, lambda: bool(stage.line("─ all runs; marked: a ring of two, nodes 1 ─")))
+        assert re.search(r" state .* 0\.\d+ .*each run.* 0\.2", stage.text()), stage.text()
+        assert stage.line("a ring of two  1      1  20", "✓ finished", "0.2")
+        assert stage.line("ddp  ", " 2      2  20", "✓ finished", "0.09"), "runs of another cell"
+        marked = marked_lines(stage)
+        assert len(marked) == 3, "its row, and its two runs"
+        assert all("a ring of two" in line for line in marked)
         await pilot.press("q")
 
 
@@ -310,7 +315,13 @@ async def test_a_key_runs_a_study_again_that_says_little(tmp_path: Path) -> None
         assert stage.line("▌ ▶ n run it again with 20 epochs (~4 min)", "y copy that command")
         assert stage.text().splitlines()[0].startswith("  ▲ too short   three-ways"), "the badge"
         assert stage.line("Which is fastest?", "12 of 12 runs")
-        assert stage.line("≈ within 0.1% of that setting in every run")
+        assert stage.line("enter unfold rows")
+        assert "enter Unfold rows  " in stage.text().splitlines()[-1], "the same words"
+        await pilot.press("down")
+        await until(
+            pilot,
+            lambda: bool(stage.line("≈ nodes 1: within 0.1% in every run")),
+        )
         assert "n Run longer" in stage.text().splitlines()[-1]
         await pilot.press("n")
         await until(pilot, lambda: bool(stage.line("12 runs of 20 epochs take ~4 min")))
@@ -336,10 +347,12 @@ async def test_rows_with_the_same_values_are_one_until_a_key_or_enter_shows_them
         same = "all_reduce = a ring of two = ddp"
         await until(pilot, lambda: bool(stage.line(same, " 1 ", "6/6")))
         assert count_rows() == 2
-        assert stage.line(f"runs of {same}, nodes 1")
-        assert stage.line("ddp", "run-", "✓ finished"), "the runs of all three"
+        assert stage.line(f"all runs; marked: {same}, nodes 1")
+        assert len(marked_lines(stage)) == 1 + 6, "its row, and the runs of all three"
         await pilot.press("v")
         await until(pilot, lambda: count_rows() == 6)
+        await until(pilot, lambda: "v Fold rows" in stage.text().splitlines()[-1])
+        assert stage.line("runs of all_reduce, nodes 1"), "the others have no room"
         assert stage.line("ddp", " 2 ", "2/2", "the same")
         await pilot.press("v")
         await until(pilot, lambda: count_rows() == 2)
@@ -355,8 +368,23 @@ def rows_of_table(stage: Stage) -> list[str]:
     """The lines of the table of cells."""
     lines = stage.text().splitlines()
     first = next((at for at, line in enumerate(lines) if line.startswith(" method ")), len(lines))
-    last = next((at for at, line in enumerate(lines) if "─ runs of " in line), len(lines))
+    last = next(
+        (at for at, line in enumerate(lines) if re.search("─ (all )?runs", line)), len(lines)
+    )
     return lines[first:last]
+
+
+def marked_lines(stage: Stage) -> list[str]:
+    """The lines that have the background of the cursor at their beginning."""
+    strips = stage.app.screen._compositor.render_strips()
+    grounds = [
+        next((style.bgcolor for text, style, _ in strip if style and text.strip()), None)
+        for strip in strips
+    ]
+    table = stage.app.screen.query_one(ChoiceTable)
+    ground = grounds[table.region.y + 1 + table.cursor]
+    lines = [strip.text for strip in strips]
+    return [line for line, other in zip(lines, grounds, strict=True) if other == ground]
 
 
 async def test_the_first_run_says_that_its_time_has_the_start_of_the_hosts(tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_a_complete_rank_that_exits_with_0_is_no_failure() -> None:
 Build = Callable[[History], object]
 FATES = {
     "f": "failed",
-    "v": "victim",
+    "v": "taken down",
     "s": "stopped",
     "l": "lost",
     "+": "finished",

@@ -19,8 +19,8 @@ from tests.kit.starts import WORK, going, reached
 from training.wire.enums import Phase
 
 PAGES = {
-    "docs/events.md": "| `entered` | `phase`: ",
-    "docs/running.md": "A live run that only its hosts know is shown in the phase of its ranks: ",
+    "docs/reference/events.md": "| `entered` | `phase`: ",
+    "docs/reference/states.md": "A live run that only its hosts know is ",
 }
 """Where each page lists the phases that a rank reports: the start of its paragraph."""
 
@@ -69,3 +69,10 @@ def test_a_page_lists_the_phases_that_a_rank_reports(page: str) -> None:
     paragraph = text.partition(PAGES[page])[2].partition("\n\n")[0].partition(" |")[0]
     named = [phase.value for phase in Phase if f"`{phase.value}`" in paragraph]
     assert named == [phase.value for phase in Phase]
+
+
+def test_the_page_on_states_lists_how_a_rank_ends() -> None:
+    text = (ROOT / "docs/reference/states.md").read_text()
+    table = text.partition("| end of a rank |")[2].partition("\n\n")[0]
+    listed = [row.split("`")[1] for row in table.splitlines() if row.startswith("| `")]
+    assert listed == [phase.value for phase in RankPhase if phase in FATES]
