@@ -13,7 +13,7 @@ from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from itertools import accumulate, repeat
-from operator import add, attrgetter, sub
+from operator import add, attrgetter, itemgetter, sub
 from struct import Struct
 from typing import Any, ClassVar, TypeVar
 
@@ -77,8 +77,8 @@ class StepColumns:
 
     def part(self, start: int, stop: int | None = None) -> StepColumns:
         """Return the steps of a slice."""
-        columns = (column[start:stop] for column in columns_of(self))
-        return StepColumns(self.rank, self.times[start:stop], *columns)
+        cut = itemgetter(slice(start, stop))
+        return StepColumns(self.rank, cut(self.times), *map(cut, columns_of(self)))
 
     def make_steps(self) -> Iterator[StepFinished]:
         """Yield the steps one by one."""
