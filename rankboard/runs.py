@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import shlex
 import sys
@@ -217,10 +216,10 @@ class Run:
         return commands.iterate(["events", *make_flags({"event": kinds}), *self._words])
 
     def steps(self) -> Columns:
-        """Return the steps of all ranks so far: a row for each rank and step."""
-        from rankboard.columns import STEP_COLUMNS, Columns
+        """Return the steps of all ranks so far: a row for each rank and step, in this order."""
+        from rankboard.columns import make_empty_steps
 
-        return self.tables().get("steps") or Columns(dict.fromkeys(STEP_COLUMNS, ()))
+        return self._read_tables("steps.npy").get("steps") or make_empty_steps()
 
     def tables(self) -> dict[str, Columns]:
         """Return all tables of the run so far that have rows, by their names.
@@ -228,14 +227,16 @@ class Run:
         They are those of `rankboard export`: `steps`, `mean` (over ranks), `evaluations`, `epochs`,
         `metrics`, `checkpoints`, `host_usage`, `rank_usage` and `gpu_usage`.
         """
-        from rankboard.columns import Columns
+        return self._read_tables("*.npy")
+
+    def _read_tables(self, pattern: str) -> dict[str, Columns]:
+        """Return the tables whose files have such names."""
+        from rankboard.columns import read_table
 
         with TemporaryDirectory(prefix="rankboard-") as folder:
-            flags = make_flags({"to": "json", "json": True, "out": folder})
+            flags = make_flags({"to": "numpy", "json": True, "out": folder})
             path = commands.call(["export", *flags, *self._words]).get_object()["path"]
-            with open(path, encoding="utf-8") as file:
-                tables = json.load(file)["tables"]
-        return {name: Columns(columns) for name, columns in tables.items()}
+            return {file.stem: read_table(file) for file in sorted(Path(path).glob(pattern))}
 
     # How it looks
 

@@ -92,7 +92,7 @@ def _apply_steps(run: RunState, record: Record, steps: StepColumns) -> None:
 def _split_alike(steps: StepColumns) -> Iterator[StepColumns]:
     """Yield the parts of a block whose steps follow one another, in one epoch, with losses of one
     kind: numbers, none or unknown ones."""
-    if len(steps) <= FEW:
+    if len(steps) <= FEW or _are_clearly_alike(steps):
         yield steps
         return
     kinds = [
@@ -108,6 +108,19 @@ def _split_alike(steps: StepColumns) -> Iterator[StepColumns]:
     changes = compress(count(1), map(ne, kinds, kinds[1:]))
     for start, stop in pairwise((0, *changes, len(steps))):
         yield steps.part(start, stop)
+
+
+def _are_clearly_alike(steps: StepColumns) -> bool:
+    """Return True if steps are alike, as most are. This looks at columns, which is quick, and so
+    not at a loss that is no number or a step without the times of the watch."""
+    first_step = steps.step[0]
+    return (
+        [*steps.step] == [*range(first_step, first_step + len(steps))]
+        and min(steps.epoch) == max(steps.epoch)
+        and min(steps.loss_known) == max(steps.loss_known)
+        and math.isfinite(sum(steps.loss))
+        and min(steps.compute) > 0
+    )
 
 
 def _apply_one_by_one(run: RunState, record: Record, steps: StepColumns) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.kit.launches import RANKBOARD, left_behind
 from tests.kit.pages import DOCS_PAGES, README, Block, list_blocks, name_page
+from tests.kit.slow import slow
 from tests.kit.wait import wait
 
 PATIENCE = 600
@@ -39,6 +40,8 @@ def is_run(block: Block) -> bool:
 
 
 RUN_PAGES = [page for page in (README, *DOCS_PAGES) if any(map(is_run, list_blocks(page)))]
+SLOW_PAGES = {"course.md", "course-code.md"}
+"""Tutorials with a study, whose dozen runs take minutes."""
 
 
 def write_script(page: Path) -> str:
@@ -68,7 +71,14 @@ def folder(tmp_path: Path) -> Iterator[Path]:
             process.kill()
 
 
-@pytest.mark.parametrize("page", RUN_PAGES, ids=name_page)
+@pytest.mark.timeout(PATIENCE + 60)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name_page(page), marks=[slow] if page.name in SLOW_PAGES else [])
+        for page in RUN_PAGES
+    ],
+)
 def test_commands_of_a_page_run(page: Path, folder: Path) -> None:
     home = folder.parent / "home"
     home.mkdir()

@@ -1,12 +1,19 @@
-"""The documentation names what is there: files, links, flags and commands."""
+"""The documentation names what is there: files, links, flags and commands. A
+site can be built of it."""
 
 from __future__ import annotations
 
+import ast
 import io
+import json
+import os
 import re
-from collections.abc import Iterator, Sequence
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +21,8 @@ import pytest
 import tomllib
 from cyclopts import App
 
+from remote.cluster.hosts import HostsError
+from remote.cluster.load import load
 from remote.record.figures import FIGURES
 from tests.kit.agents import ROOT
 from tests.kit.pages import (
@@ -34,12 +43,8 @@ from tui.flags.mistakes import check_job
 from tui.flags.parsing import Flags, ParsedCommand
 from tui.kit.exit import UsageError
 
-NEW_PAGES = [
-    page
-    for page in DOCS_PAGES
-    if page.parent != ROOT / "docs" or page.stem in ("index", "troubleshooting")
-]
-FOR_USERS = [README, *(page for page in NEW_PAGES if page.parent.name != "explanation")]
+DOCUMENTATION = [README, *DOCS_PAGES]
+FOR_USERS = [page for page in DOCUMENTATION if page.parent.name != "explanation"]
 OTHERS = {
     *("--help", "--logdir", "--extra-index-url", "--force", "--from"),
     *("--nodes", "--ntasks", "--ntasks-per-node", "--gpus-per-node", "--cpus-per-task"),
@@ -119,12 +124,12 @@ def test_lines_of_text_are_short(page: Path) -> None:
     assert [line for line in read_prose(page).splitlines() if len(line) > WIDTH] == []
 
 
-@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name_page)
 def test_pages_are_short(page: Path) -> None:
     assert len(page.read_text().splitlines()) <= LENGTHS.get(page, LENGTH)
 
 
-@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name_page)
 def test_lists_begin_after_an_empty_line(page: Path) -> None:
     """The site would make them part of the paragraph above."""
     lines = read_prose(page).splitlines()
@@ -139,14 +144,14 @@ def test_lists_begin_after_an_empty_line(page: Path) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name_page)
 def test_what_belongs_to_an_item_is_indented_by_four(page: Path) -> None:
     """With less, the site would not see that a list or a block of code belongs to it."""
     wrong = re.findall(r"^ {1,3}(?:[-*] |\d+\. |```).*", page.read_text(), re.MULTILINE)
     assert wrong == []
 
 
-@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name_page)
 def test_blocks_of_code_name_their_language(page: Path) -> None:
     assert [str(block) for block in list_blocks(page) if not block.language] == []
 
@@ -210,7 +215,7 @@ def check_command(words: Sequence[str]) -> str:
     return check_extras(words)
 
 
-@pytest.mark.parametrize("page", NEW_PAGES, ids=name_page)
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name_page)
 def test_commands_can_be_parsed(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ParsedCommand, "call", refuse_mistakes)
     blocks = [block for block in list_blocks(page) if block.language == "sh"]
@@ -225,3 +230,49 @@ def commands(blocks: Sequence[Block]) -> Iterator[tuple[Block, list[str]]]:
     for block in blocks:
         for words in list_commands(block):
             yield block, words
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "python": ast.parse,
+    "toml": tomllib.loads,
+}
+"""What reads a block of code, by its language."""
+
+
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name_page)
+def test_blocks_of_code_can_be_read(page: Path) -> None:
+    wrong = {}
+    for block in list_blocks(page):
+        try:
+            READERS.get(block.language, str)(block.text)
+        except (SyntaxError, ValueError) as error:
+            wrong[str(block)] = str(error)
+    assert wrong == {}
+
+
+def test_hosts_files_are_right(tmp_path: Path) -> None:
+    wrong = {}
+    for block in chain.from_iterable(map(list_blocks, DOCUMENTATION)):
+        if block.language == "toml" and "[[host]]" in block.text:
+            path = tmp_path / "hosts.toml"
+            path.write_text(block.text)
+            try:
+                load(path)
+            except HostsError as error:
+                wrong[str(block)] = str(error)
+    assert wrong == {}
+
+
+def test_the_site_can_be_built(tmp_path: Path) -> None:
+    """Each link of it leads somewhere, and each page is in its menu."""
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir"]
+    env = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        [*words, str(tmp_path)], cwd=ROOT, env=env, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    pages = [path.read_text() for path in tmp_path.rglob("*.html")]
+    assert len(pages) > len(DOCS_PAGES)  # beside the page for what is not found
+    fetched = re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="?https?:', "".join(pages))
+    assert fetched == []

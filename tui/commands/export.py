@@ -31,6 +31,7 @@ class Format(StrEnum):
     TENSORBOARD = "tensorboard"
     CSV = "csv"
     PARQUET = "parquet"
+    NUMPY = "numpy"
     JSON = "json"
 
 
@@ -53,7 +54,7 @@ def export(
         Format,
         Parameter(
             metavar="FORMAT",
-            help="the format of the files: tensorboard, csv, parquet, json",
+            help="the format of the files: tensorboard, csv, parquet, numpy, json",
         ),
     ],
     out: Annotated[

@@ -1,20 +1,22 @@
-"""Writes a folder with a file per table, and `run.json` with settings and summary.
+"""Writes the tables of a run, and folders with a file for each and `run.json`.
 
-The steps of a long run come in parts. All cores read and convert them, each a part at a time, so
-that only a few parts are in memory.
+The steps of a long run come in parts. All cores read, convert and write them, each a part at a
+time, so that only a few parts are in memory.
 """
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from remote.metrics.run import RunFigures
 from remote.metrics.step_index import StepPart, read_part
@@ -23,60 +25,84 @@ from tui.export.tables import STEP_TABLES, ExportTable, count_rows, make_small_t
 
 MOST_PROCESSES = 8
 Rows = TypeVar("Rows")
-WrittenRows = TypeVar("WrittenRows", contravariant=True)
+Result = TypeVar("Result")
 
 
-class TableFile(Protocol[WrittenRows]):
-    """A file of a table that is being written."""
+class PartTask(NamedTuple):
+    """A part of the steps that is to be written."""
 
-    def write(self, rows: WrittenRows) -> None:
-        """Write further rows. Raises: OSError."""
+    number: int
+    """Its place among the parts."""
+    part: StepPart
+    leaves_losses_out: bool
+    """See `StepTable.without_losses_of_watch`."""
+
+
+class TableFiles(Protocol[Rows]):
+    """Files of tables that are being written."""
+
+    is_shared: bool
+    """Several processes may append to the files, one after the other."""
+
+    @staticmethod
+    def convert(table: ExportTable) -> Rows:
+        """Return rows as they are written, in any process."""
+
+    def append(self, name: str, rows: Rows) -> None:
+        """Write further rows of the table of this name. Raises: OSError."""
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the files. Raises: OSError."""
 
 
-class FolderWriter(Generic[Rows]):
-    """Writes runs as folders with a file per table."""
+def write_folder(run: RunFigures, target: Path, files: TableFiles[Any]) -> None:
+    """Write a folder with the files of the tables. Raises: OSError; RunFolderError."""
+    target.mkdir()
+    write_tables(run, files)
+    text = json.dumps(summarise(run), indent=2)
+    (target / "run.json").write_text(f"{text}\n", encoding="utf-8")
 
-    def __init__(
-        self,
-        suffix: str,
-        convert: Callable[[ExportTable], Rows],
-        open_file: Callable[[Path], TableFile[Rows]],
-    ) -> None:
-        """`convert` returns rows as they are written, and is called in any process; `open_file`
-        opens a new file for them."""
-        self._suffix = suffix
-        self._convert = convert
-        self._open_file = open_file
 
-    def write(self, run: RunFigures, target: Path) -> None:
-        """Write the folder. Raises: OSError; RunFolderError."""
-        target.mkdir()
-        with ExitStack() as stack:
-            files: dict[str, TableFile[Rows]] = {}
-            for name, rows in self._list_rows(run):
-                if name not in files:
-                    new_file = self._open_file(target / f"{name}{self._suffix}")
-                    files[name] = stack.enter_context(closing(new_file))
-                files[name].write(rows)
-        text = json.dumps(summarise(run), indent=2)
-        (target / "run.json").write_text(f"{text}\n", encoding="utf-8")
-
-    def _list_rows(self, run: RunFigures) -> Iterator[tuple[str, Rows]]:
-        """Yield the rows of all tables, those of one table in order, with its name."""
+def write_tables(run: RunFigures, files: TableFiles[Any]) -> None:
+    """Write the files of the tables. Raises: OSError; RunFolderError."""
+    with closing(files):
         for name, table in make_small_tables(run).items():
-            yield name, self._convert(table)
+            files.append(name, files.convert(table))
         if run.all_steps is None:
-            yield from _convert_steps(self._convert, run.steps).items()
-            return
-        for rows_by_table in _map_parts(partial(_convert_part, self._convert), run.all_steps()):
-            yield from rows_by_table.items()
+            _append_all(files, _convert_steps(files.convert, run.steps))
+        else:
+            _write_parts(files, run.all_steps(), run.prints_other_loss)
 
 
-def _convert_part(convert: Callable[[ExportTable], Rows], part: StepPart) -> dict[str, Rows]:
-    return _convert_steps(convert, read_part(part))
+def _write_parts(
+    files: TableFiles[Rows], parts: Iterable[StepPart], leaves_losses_out: bool
+) -> None:
+    """Write the rows of parts, one after the other. Raises: OSError; RunFolderError."""
+    tasks = (PartTask(number, part, leaves_losses_out) for number, part in enumerate(parts))
+    if files.is_shared:
+        deque(_map_tasks(partial(_append_part, files), tasks), maxlen=0)
+    else:
+        for rows_by_table in _map_tasks(partial(_convert_part, files.convert), tasks):
+            _append_all(files, rows_by_table)
+
+
+def _append_part(files: TableFiles[Rows], task: PartTask) -> None:
+    """Write the rows of a part, in a process of the pool. Raises: OSError; RunFolderError."""
+    rows_by_table: dict[str, Rows] = {}
+    try:
+        rows_by_table = _convert_part(files.convert, task)
+    finally:
+        # Whatever happens here, the process with the next part waits for its turn.
+        with _turns.wait_for(task.number):
+            _append_all(files, rows_by_table)
+
+
+def _convert_part(convert: Callable[[ExportTable], Rows], task: PartTask) -> dict[str, Rows]:
+    """Return the rows of a part, in a process of the pool. Raises: RunFolderError."""
+    steps = read_part(task.part)
+    if task.leaves_losses_out:
+        steps = steps.without_losses_of_watch()
+    return _convert_steps(convert, steps)
 
 
 def _convert_steps(convert: Callable[[ExportTable], Rows], steps: StepTable) -> dict[str, Rows]:
@@ -85,16 +111,57 @@ def _convert_steps(convert: Callable[[ExportTable], Rows], steps: StepTable) -> 
     return {name: convert(table) for name, table in tables.items() if count_rows(table)}
 
 
-def _map_parts(
-    function: Callable[[StepPart], dict[str, Rows]], parts: Iterable[StepPart]
-) -> Iterator[dict[str, Rows]]:
-    """Yield what a function returns for each part, in their order, from several processes."""
+def _append_all(files: TableFiles[Rows], rows_by_table: dict[str, Rows]) -> None:
+    for name, rows in rows_by_table.items():
+        files.append(name, rows)
+
+
+# Processes ----------------------------------------------------------------------------------------
+
+
+class Turns:
+    """Lets processes do something for each task, in the order of the tasks."""
+
+    def __init__(self) -> None:
+        self._changed = multiprocessing.Condition()
+        self._next_number = multiprocessing.RawValue("q", 0)
+
+    @contextmanager
+    def wait_for(self, number: int) -> Iterator[None]:
+        """Wait for the turn of the task of this number, which ends with the context. Each number
+        from 0 on must have its turn."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._next_number.value == number)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._next_number.value = number + 1
+                self._changed.notify_all()
+
+
+_turns = Turns()
+"""Those of the pool that this process belongs to."""
+
+
+def _begin_process(turns: Turns) -> None:
+    global _turns
+    _turns = turns
+    # Ctrl+C in a terminal goes to all processes; only the first one decides what ends.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _map_tasks(
+    function: Callable[[PartTask], Result], tasks: Iterable[PartTask]
+) -> Iterator[Result]:
+    """Yield what a function returns for each task, in their order, from several processes."""
     num_processes = min(MOST_PROCESSES, os.cpu_count() or 1)
-    pending: deque[Future[dict[str, Rows]]] = deque()
-    with ProcessPoolExecutor(num_processes) as pool:
-        for part in parts:
-            pending.append(pool.submit(function, part))
-            # One more than there are processes, so that none waits while a result is written.
+    pending: deque[Future[Result]] = deque()
+    pool = ProcessPoolExecutor(num_processes, initializer=_begin_process, initargs=(Turns(),))
+    with pool:
+        for task in tasks:
+            pending.append(pool.submit(function, task))
+            # One more than there are processes, so that none waits for this one.
             if len(pending) > num_processes:
                 yield pending.popleft().result()
         while pending:

@@ -7,26 +7,38 @@ from pathlib import Path
 import pyarrow
 from pyarrow.parquet import ParquetWriter
 
-from tui.export.folder import FolderWriter
+from remote.metrics.run import RunFigures
+from tui.export.folder import write_folder
+from tui.export.tables import ExportTable
 
 
-class ParquetFile:
-    """A Parquet file that is being written."""
+class ParquetFiles:
+    """Parquet files that are being written."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._writer: ParquetWriter | None = None
+    is_shared = False  # what stands at the end of a file is known to the process that wrote it all
 
-    def write(self, rows: pyarrow.Table) -> None:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writers: dict[str, ParquetWriter] = {}
+
+    @staticmethod
+    def convert(table: ExportTable) -> pyarrow.Table:
+        """Return the rows of a table."""
+        return pyarrow.table(table)
+
+    def append(self, name: str, rows: pyarrow.Table) -> None:
         """Write further rows. Raises: OSError."""
-        # The first rows say what the columns are.
-        self._writer = self._writer or ParquetWriter(self._path, rows.schema)
-        self._writer.write_table(rows)
+        if name not in self._writers:
+            # The first rows say what the columns are.
+            self._writers[name] = ParquetWriter(self._folder / f"{name}.parquet", rows.schema)
+        self._writers[name].write_table(rows)
 
     def close(self) -> None:
-        """Close the file."""
-        if self._writer:
-            self._writer.close()
+        """Close the files. Raises: OSError."""
+        for writer in self._writers.values():
+            writer.close()
 
 
-write = FolderWriter(".parquet", pyarrow.table, ParquetFile).write
+def write(run: RunFigures, target: Path) -> None:
+    """Write the folder. Raises: OSError; RunFolderError."""
+    write_folder(run, target, ParquetFiles(target))

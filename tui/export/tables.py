@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import settings
-from remote.metrics.step_index import read_part
 from remote.metrics.steps import COLUMNS, SERIES, StepTable
 from remote.metrics.usage import GpuUsage, HostUsage, RankUsage
 from remote.record.summary import to_strict_json
@@ -43,15 +42,6 @@ def make_small_tables(run: RunFigures) -> dict[str, ExportTable]:
         "gpu_usage": _join_usage("rank", [(rank.rank, rank.gpu) for rank in run.ranks]),
     }
     return {name: table for name, table in tables.items() if count_rows(table)}
-
-
-def read_all_steps(run: RunFigures) -> Iterator[StepTable]:
-    """Yield the steps of a run: all together, or those of a long run in parts, which follow each
-    other by step. Raises: RunFolderError."""
-    if run.all_steps is None:
-        yield run.steps
-    else:
-        yield from map(read_part, run.all_steps())
 
 
 def list_steps(steps: StepTable) -> ExportTable:

@@ -190,11 +190,12 @@ class StragglerDetector:
         ]
 
     def _find_due_checks(self, steps: Sequence[int], rank: RankState) -> list[int]:
-        """Return after which of these steps, the next ones of a rank, all ranks are checked."""
+        """Return after which of these steps, which follow one another, all ranks are checked."""
         if not self._waits_for_slowest:
             return []
-        checks = [step for step in steps if step % self._rule.every == 0]
-        return self._steps.find_new(checks, rank)
+        every = self._rule.every
+        next_check = -(-steps[0] // every) * every
+        return self._steps.find_new(range(next_check, steps[-1] + 1, every), rank)
 
     def restart(self, ranks: Ranks, when: float) -> None:
         """See `Detector.restart`."""

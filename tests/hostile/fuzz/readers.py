@@ -44,6 +44,7 @@ from tui.commands import parse
 from tui.compare import comparison_text as compare_text
 from tui.export import csv as csv_export
 from tui.export import json as json_export
+from tui.export import numpy as numpy_export
 from tui.flags.recorded import recorded_here
 from tui.home import listing as runs_text
 from tui.home.history import History
@@ -285,6 +286,7 @@ def export_run(case: Case) -> None:
     figures = figures_of(case.folder)
     json_export.write(figures, case.out / "run.json")
     csv_export.write(figures, case.out / "csv")
+    numpy_export.write(figures, case.out / "numpy")
 
 
 def compare_runs(case: Case) -> None:

@@ -374,7 +374,7 @@ class _Live:
             case 0:
                 self._controller.follow(watchdog.ask_stacks, self._now)
             case 1:
-                stop = partial(user_requests.stop, stop_reason="stopped by the operator", now=False)
+                stop = partial(user_requests.stop, stop_reason="stopped by the user", now=False)
                 self._controller.follow(stop, self._now)
             case 2:
                 self._controller.follow(user_requests.detach, self._now)

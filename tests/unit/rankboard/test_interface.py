@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import rankboard
-from rankboard.columns import STEP_COLUMNS, Columns
+from rankboard import columns as columns_module
+from rankboard.columns import STEP_COLUMNS, Columns, read_table
 from rankboard.commands import make_flags
 from rankboard.outcome import read_outcome
 from rankboard.progress import KINDS, Progress
@@ -174,16 +175,31 @@ def test_an_outcome_of_a_finished_run_is_returned() -> None:
     assert (outcome.cause, outcome.test_accuracy) == (None, 0.9)
 
 
-def test_columns_are_arrays_in_which_null_is_not_a_number() -> None:
-    columns = Columns({"rank": [0, 1, 1], "loss": [1.0, None, 2.0], "host": ["a", "b", "b"]})
+def test_a_table_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns_module, "READ_ROWS", 2)
+    records = np.array(
+        [(0, 1.0, "a"), (1, np.nan, "b"), (1, 2.0, "b")],
+        [("rank", "i8"), ("loss", "f8"), ("host", "U1")],
+    )
+    np.save(tmp_path / "metrics.npy", records)
+    columns = read_table(tmp_path / "metrics.npy")
     assert columns.num_rows == 3
     assert columns["rank"].dtype.kind == "i"
     assert np.isnan(columns["loss"]).tolist() == [False, True, False]
     assert columns.of_rank(1)["host"].tolist() == ["b", "b"]
-    assert Columns({"loss": []})["loss"].dtype == np.float64
+    assert columns["host"].dtype == object
+
+
+def test_only_steps_are_sorted_by_rank(tmp_path: Path) -> None:
+    records = np.array([(0, 1), (1, 1), (0, 2), (1, 2)], [("rank", "i8"), ("step", "i8")])
+    for name in ("steps", "metrics"):
+        np.save(tmp_path / f"{name}.npy", records)
+    steps = read_table(tmp_path / "steps.npy")
+    assert (steps["rank"].tolist(), steps["step"].tolist()) == ([0, 0, 1, 1], [1, 2, 1, 2])
+    assert read_table(tmp_path / "metrics.npy")["rank"].tolist() == [0, 1, 0, 1]
 
 
 def test_pandas_gets_the_columns_if_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))  # type: ignore[arg-type]
-    frame = Columns({"loss": [1.0]}).to_pandas()
+    frame = Columns({"loss": np.ones(1)}).to_pandas()
     assert frame["loss"].tolist() == [1.0]

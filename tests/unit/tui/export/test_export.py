@@ -16,10 +16,13 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
+from rankboard.columns import read_table
 from remote.events import SessionClosed
 from remote.metrics import step_collector, step_index
 from remote.metrics.run import RunFigures, read_figures
-from remote.metrics.steps import COLUMNS
+from remote.metrics.step_index import StepPart
+from remote.metrics.steps import COLUMNS, StepTable
+from remote.record.events_file import RunFolderError
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, block_of, plan
 from tests.kit.recorded import recorded
@@ -27,6 +30,7 @@ from tests.kit.scripts import ended, logging, script, started
 from training.wire.host_events import Exited, GpuSample, HostSample, OutputText, RankSample
 from training.wire.rank_events import Epoch, Evaluated, Saved, StepFinished
 from tui.commands.export import Format, export
+from tui.export.tables import STEP_TABLES
 from tui.export.tensorboard import GPU_TAGS, HOST_TAGS, RANK_TAGS, STEP_TAGS
 
 Run = Callable[..., Done]
@@ -97,6 +101,18 @@ def test_parquet_is_read_back(run: Run, figures: RunFigures) -> None:
     usage = pyarrow.parquet.read_table("there/a-run/host_usage.parquet").to_pylist()
     assert [row["host"] for row in usage] == ["node1"]
     assert usage[0]["sent"] == 100.0
+
+
+def test_numpy_is_read_back(run: Run, figures: RunFigures) -> None:
+    done = run(export, runs=["a-run"], to=Format.NUMPY)
+    assert done.stdout == "exports/numpy/a-run\n"
+    folder = Path(done.stdout.strip())
+    steps = np.load(folder / "steps.npy", mmap_mode="r")
+    assert steps.dtype.names == COLUMNS
+    same(steps["loss"].tolist(), figures.steps.loss.tolist())
+    [usage] = np.load(folder / "host_usage.npy")
+    assert (usage["host"], usage["sent"]) == ("node1", 100.0)
+    assert (folder / "run.json").exists()
 
 
 def test_json_is_strict_and_read_back(run: Run, figures: RunFigures) -> None:
@@ -190,7 +206,7 @@ def test_all_steps_of_a_long_run_are_exported(
     monkeypatch.setattr(step_collector, "MOST_ROWS", 200)
     monkeypatch.setattr(step_index, "PART_ROWS", 300)
     assert read_figures(folder).step_stride > 1
-    for to in (Format.CSV, Format.PARQUET, Format.JSON):
+    for to in (Format.CSV, Format.PARQUET, Format.NUMPY, Format.JSON):
         done = run(export, runs=["long-run"], to=to, out=Path(to.value))
         assert done.returncode == 0, done.stderr
     steps = read_columns(Path("csv/long-run/steps.csv"))
@@ -203,8 +219,55 @@ def test_all_steps_of_a_long_run_are_exported(
     np.testing.assert_allclose(mean["loss"], expected.mean_over_ranks("loss")[1], rtol=1e-7)
     rows = pyarrow.parquet.read_table("parquet/long-run/steps.parquet")
     assert sorted(rows["step"].to_pylist()) == sorted(expected.step.tolist())
-    found = json.loads(Path("json/long-run.json").read_text())
-    assert found["tables"]["steps"]["seconds"] == expected.seconds.tolist()
+    found = json.loads(Path("json/long-run.json").read_text(), parse_constant=pytest.fail)
+    assert found["tables"]["steps"]["step"] == rows["step"].to_pylist()
+    assert sorted(found["tables"]["steps"]["seconds"]) == sorted(expected.seconds.tolist())
+    assert found["tables"]["mean"]["step"] == np.unique(expected.step).tolist()
+    table = read_table(Path("numpy/long-run/steps.npy"))
+    for name in COLUMNS:
+        np.testing.assert_array_equal(table[name], expected.column(name), name)
+
+
+@pytest.mark.parametrize("to", [Format.CSV, Format.PARQUET, Format.NUMPY, Format.JSON])
+def test_a_process_that_cannot_write_ends_the_export(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: Format
+) -> None:
+    recorded(tmp_path / "runs", long_history())
+    monkeypatch.setattr(step_collector, "MOST_ROWS", 200)
+    monkeypatch.setattr(step_index, "PART_ROWS", 300)
+
+    def append(_: object, name: str, rows: object) -> None:
+        if name in STEP_TABLES:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    files = {
+        Format.CSV: "csv.CsvFiles",
+        Format.PARQUET: "parquet.ParquetFiles",
+        Format.NUMPY: "numpy.NumpyFiles",
+        Format.JSON: "json.JsonColumns",
+    }
+    monkeypatch.setattr(f"tui.export.{files[to]}.append", append)
+    done = run(export, runs=["long-run"], to=to, out=Path("out"))
+    assert (done.returncode, "No space left" in done.stderr) == (2, True)
+    assert list(Path("out").iterdir()) == []
+
+
+def test_a_part_that_cannot_be_read_ends_the_export(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(tmp_path / "runs", long_history())
+    monkeypatch.setattr(step_collector, "MOST_ROWS", 200)
+    monkeypatch.setattr(step_index, "PART_ROWS", 300)
+
+    def read_part(part: StepPart) -> StepTable:
+        if part.first_step > 300:
+            return step_index.read_part(part)
+        raise RunFolderError("changed while it was read")
+
+    monkeypatch.setattr("tui.export.folder.read_part", read_part)
+    done = run(export, runs=["long-run"], to=Format.CSV, out=Path("out"))
+    assert (done.returncode, "changed while it was read" in done.stderr) == (2, True)
+    assert list(Path("out").iterdir()) == []
 
 
 def test_what_is_there_is_replaced_only_if_told(run: Run, figures: RunFigures) -> None:

@@ -93,7 +93,7 @@ def test_what_follows_from_a_wrong_flag_is_no_mistake(
         ("logs", "RUN is missing: see rankboard logs --help"),
         ("logs a b", "b: one argument too many: see rankboard logs --help"),
         ("logs last --tail x", "--tail x: write a whole number, 0 or more"),
-        ("export last", "--to is missing: write tensorboard, csv, parquet or json"),
+        ("export last", "--to is missing: write tensorboard, csv, parquet, numpy or json"),
         (
             "serve last --port",
             "--port: its value is missing: write a whole number, from 0 to 65535",

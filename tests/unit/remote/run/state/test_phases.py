@@ -69,3 +69,10 @@ def test_a_page_lists_the_phases_that_a_rank_reports(page: str) -> None:
     paragraph = text.partition(PAGES[page])[2].partition("\n\n")[0].partition(" |")[0]
     named = [phase.value for phase in Phase if f"`{phase.value}`" in paragraph]
     assert named == [phase.value for phase in Phase]
+
+
+def test_the_page_on_states_lists_how_a_rank_ends() -> None:
+    text = (ROOT / "docs/reference/states.md").read_text()
+    table = text.partition("| end of a rank |")[2].partition("\n\n")[0]
+    listed = [row.split("`")[1] for row in table.splitlines() if row.startswith("| `")]
+    assert listed == [phase.value for phase in RankPhase if phase in FATES]
