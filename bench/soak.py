@@ -21,6 +21,8 @@ import psutil
 from parts.loopback import Loopback, loopback
 from parts.terminal import Terminal
 
+from remote.record.layout import STEP_CHUNKS
+
 RANKBOARD = str(Path(sys.executable).with_name("rankboard"))
 HOSTS, RATE, MINUTES = 3, 300, 60.0
 GROWTH = 1.10
@@ -97,6 +99,7 @@ def watch(server: Loopback, terminal: Terminal, minutes: float) -> Iterator[Look
     cpu = terminal.cpu
     dashboard = psutil.Process(terminal.pid)
     (record,) = (server.folder / "runs").glob("*/events.jsonl")
+    chunks = record.with_name(STEP_CHUNKS)
     while time.monotonic() - began < 60 * minutes:
         terminal.read_for(ROW - (time.monotonic() - began) % ROW)
         while time.monotonic() - seen < ROW - 1:
@@ -106,7 +109,7 @@ def watch(server: Loopback, terminal: Terminal, minutes: float) -> Iterator[Look
             (now - began) / 60,
             dashboard.memory_info().rss / 2**20,
             memory_of_agents(server),
-            record.stat().st_size,
+            record.stat().st_size + chunks.stat().st_size,
             (used - cpu) / (now - seen),
         )
         seen, cpu = now, used

@@ -28,6 +28,8 @@ from pathlib import Path
 from parts.long_run import RUN, LongRun
 from parts.terminal import Terminal
 
+from remote.record.layout import EVENTS, STEP_CHUNKS
+
 RANKBOARD = str(Path(sys.executable).with_name("rankboard"))
 MIB = 1 << 20
 LAST_LOSS = "loss"
@@ -178,7 +180,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(figure, flush=True)
         ratios = []
         if not given.without_files:
-            read = plain_read(run.runs_dir / RUN / "events.jsonl")
+            folder = run.runs_dir / RUN
+            read = sum(plain_read(folder / name) for name in (EVENTS, STEP_CHUNKS))
             for figure, reads_all in files(run):
                 print(figure, flush=True)
                 if reads_all:

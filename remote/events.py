@@ -5,7 +5,6 @@ The number of a host is `host`, and `on` on the wire; it may be SESSION if that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import fields
 from operator import attrgetter
@@ -13,7 +12,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from remote.jsonl import Reader, load
+from remote.jsonl import EventReader, Reader, load
 from training.wire import events as wire
 from training.wire.enums import Reach
 from training.wire.host_events import HostSample, OutputText, RankSample
@@ -305,10 +304,8 @@ _NUMBER = Annotated[int, Meta(le=LARGEST)]
 _RECORD_KEYS = dict.fromkeys(("host", "attempt", "seq"), _NUMBER) | {"time": _TIME}
 _read_text = Reader(OutputText, _RECORD_KEYS)
 _read_step = Reader(StepFinished, {"time": _TIME}, StepFinished.bounds)
-_RECORD_CLASSES = {cls.wire_name.encode(): cls for cls in (StepBlock, HostSample, RankSample)}
-"""Events that come by the million, by their names."""
-_record_readers = {cls: Reader(cls, _RECORD_KEYS) for cls in _RECORD_CLASSES.values()}
-_EVENT_NAME = re.compile(rb'"event":"(\w+)"')
+_read_frequent = EventReader((StepBlock, HostSample, RankSample), _RECORD_KEYS)
+"""Reads events that come by the million."""
 _figures_of = attrgetter(*(field.name for field in fields(StepFinished)))
 _lines = RecordCodec(EVENTS, load)
 encode = _lines.encode
@@ -329,17 +326,15 @@ def decode(line: str | bytes) -> Record | None:
 def decode_packed(line: bytes) -> Record | None:
     """Do as `decode`, but leave a block of steps packed: whoever unpacks it finds out whether it is
     damaged."""
-    name_match = _EVENT_NAME.search(line)
-    cls = _RECORD_CLASSES.get(name_match[1]) if name_match else None
-    values = _record_readers[cls].read(line) if cls else None
-    if cls is None or values is None or values.seq == FIRST:
+    values_and_event = _read_frequent.read(line)
+    if values_and_event is None or values_and_event[0].seq == FIRST:
         return decode(line)
-    event = cls(*[getattr(values, name) for name in cls.__match_args__])
-    try:
-        # Not by the class itself, which would unpack the block.
-        Event.validate(event) if isinstance(event, StepBlock) else event.validate()
-    except ValueError:
-        return None
+    values, event = values_and_event
+    if isinstance(event, HostSample):  # which has more to check than its bounds
+        try:
+            event.validate()
+        except ValueError:
+            return None
     return Record(values.host, values.attempt, values.seq, values.time, event)
 
 

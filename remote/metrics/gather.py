@@ -14,9 +14,9 @@ from remote.metrics.step_collector import StepCollector
 from remote.metrics.step_index import StepIndex, StepPart
 from remote.metrics.step_rows import HostClock, to_session_time
 from remote.metrics.usage import MOST_ROWS, SampleCollector, host_row
+from remote.record.step_chunks import PlacedBlock
 from remote.run.run_state import RunState
 from remote.run.state import script_metrics
-from remote.run.state.host_state import HostState
 from remote.run.state.rank_state import RankState
 from remote.run.state.script_rank import ScriptRank
 from training.wire.events import Record
@@ -81,20 +81,27 @@ class RunCollector:
         """When rank 0 reported the test after an epoch and step."""
         self._known_metrics = script_metrics.RunMetrics()
 
-    def take(self, record: Record, state: RunState, line_offset: int) -> None:
+    def take(
+        self, record: Record, state: RunState, line_offset: int, placed: PlacedBlock | None = None
+    ) -> None:
         """Take in a record that the state has just taken in, and that stands in the line of the
-        run's record that begins at this byte."""
+        run's record that begins at this byte. `placed`: its block of steps, if its columns stay
+        where they are."""
         host = state.host(record.host)
         if host is None:
             return
-        when = to_session_time(record.time, _clock_of(host))
+        clock = HostClock(host.offset, host.began)
+        when = to_session_time(record.time, clock)
         if isinstance(record.event, HostSample):
             self.hosts[host.index].append(host_row(record.event, when))
             return
         rank = state.source_of(record.event, host)
         # What ranks of an attempt before the restart still report is of no use.
         if rank is not None and state.trains(rank) and record.attempt >= state.attempt:
-            self._take_of_rank(record, rank, host, line_offset)
+            if isinstance(record.event, StepBlock):
+                self._take_block(placed or record.event, record, line_offset, clock)
+            else:
+                self._take_of_rank(record, rank, when)
 
     def find_parts(self, folder: Path, zero: float) -> Callable[[], Iterator[StepPart]] | None:
         """Return what yields the parts in which all steps of the run in a folder are read, with
@@ -103,16 +110,16 @@ class RunCollector:
             return None
         return partial(self.step_index.list_parts, folder, self.steps.resumed_steps, zero)
 
-    def _take_of_rank(
-        self, record: Record, rank: RankState, host: HostState, line_offset: int
+    def _take_block(
+        self, block: StepBlock | PlacedBlock, record: Record, line_offset: int, clock: HostClock
     ) -> None:
+        self.steps.add_block(block, record, clock)
+        if self.step_index:
+            self.step_index.add_block(block, line_offset, clock)
+
+    def _take_of_rank(self, record: Record, rank: RankState, when: float) -> None:
         event = record.event
-        when = to_session_time(record.time, _clock_of(host))
         match event:
-            case StepBlock():
-                self.steps.add_block(event, record, _clock_of(host))
-                if self.step_index:
-                    self.step_index.add_block(event, line_offset, _clock_of(host))
             case StepFinished():
                 self.steps.add(event, record.attempt, when)
                 if self.step_index:
@@ -136,7 +143,3 @@ class RunCollector:
                     )
             case Evaluated() if rank.rank == 0:
                 self.test_times[event.epoch, event.step] = when
-
-
-def _clock_of(host: HostState) -> HostClock:
-    return HostClock(host.offset, host.began)

@@ -16,6 +16,7 @@ from remote.metrics.step_rows import (
     pack_arrived,
 )
 from remote.metrics.steps import StepTable
+from remote.record.step_chunks import PlacedBlock
 from training.wire.events import Record
 from training.wire.rank_events import StepFinished
 from training.wire.step_block import StepBlock
@@ -55,7 +56,7 @@ class StepCollector:
         self._first_steps.setdefault(step.rank, step.step)
         self._add(ArrivedStep(step, attempt, when), 1)
 
-    def add_block(self, block: StepBlock, record: Record, clock: HostClock) -> None:
+    def add_block(self, block: StepBlock | PlacedBlock, record: Record, clock: HostClock) -> None:
         """Take in the steps of a block in a record. One that is damaged has none."""
         if not self._may_keep(block):
             return
@@ -111,7 +112,7 @@ class StepCollector:
         windows = (rows.step - self._base) // WINDOW
         return np.asarray((windows % self.stride == 0) | is_first_window)
 
-    def _may_keep(self, block: StepBlock) -> bool:
+    def _may_keep(self, block: StepBlock | PlacedBlock) -> bool:
         """Return False if a block has no step that is kept, by the numbers that it says it has."""
         first_step = block.step - block.count + 1
         first_kept = self._first_steps.get(block.rank)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from remote.events import decode_packed
 from remote.metrics.step_rows import (
     PACKED,
     ArrivedBlock,
@@ -26,6 +25,7 @@ from remote.metrics.step_rows import (
 )
 from remote.metrics.steps import Ints, StepTable
 from remote.record.events_file import EventsReader, RunFolderError
+from remote.record.step_chunks import PlacedBlock, locate_columns
 from training.wire.rank_events import StepFinished
 from training.wire.step_block import MOST_STEPS, StepBlock
 
@@ -66,7 +66,7 @@ class StepIndex:
         if len(self._steps) >= PACKED:
             self._pack()
 
-    def add_block(self, block: StepBlock, line_offset: int, clock: HostClock) -> None:
+    def add_block(self, block: StepBlock | PlacedBlock, line_offset: int, clock: HostClock) -> None:
         """Take in a block of steps, whose line in the record begins at this byte."""
         self._offsets.append(line_offset)
         self._first_steps.append(_first_step(block))
@@ -123,11 +123,12 @@ def read_part(part: StepPart) -> StepTable:
     blocks = []
     with closing(EventsReader(part.folder)) as reader:
         for line_offset, clock in part.blocks:
-            record = reader.read_record_at(line_offset, decode_packed)
+            record = reader.read_packed_at(line_offset)
             if record is None or not isinstance(record.event, StepBlock):
                 raise RunFolderError(f"{part.folder}: its record was changed while it was read")
-            blocks.append(ArrivedBlock(record.event, record.attempt, record.time, clock))
-    rows, block_places = unpack_rows(blocks)
+            block = locate_columns(record.event, reader.chunks)
+            blocks.append(ArrivedBlock(block, record.attempt, record.time, clock))
+        rows, block_places = unpack_rows(blocks)
     # A host may say that a block has other steps than it has. Each is in one part all the same.
     first_steps = np.array([_first_step(block) for block, *_ in blocks], dtype=np.int64)
     last_steps = np.array([block.step for block, *_ in blocks], dtype=np.int64)
@@ -137,6 +138,6 @@ def read_part(part: StepPart) -> StepTable:
     return make_table(all_rows, part.resumed_steps, part.time_zero)
 
 
-def _first_step(block: StepBlock) -> int:
+def _first_step(block: StepBlock | PlacedBlock) -> int:
     """Return the number of the first step of a block, by what it says."""
     return block.step - block.count + 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from binascii import a2b_base64
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remote.metrics.steps import SERIES, WHOLE_NUMBERS, Floats, Ints, StepTable
+from remote.record.step_chunks import PlacedBlock
 from training.wire.rank_events import StepFinished
 from training.wire.records import COUNT, SECONDS
 from training.wire.step_block import FLOATS, INTEGERS, StepBlock
@@ -56,7 +56,7 @@ class ArrivedStep(NamedTuple):
 class ArrivedBlock(NamedTuple):
     """A block of steps of an attempt."""
 
-    block: StepBlock
+    block: StepBlock | PlacedBlock
     attempt: int
     latest_time: float
     """No step of it ended later, by the clock of the host."""
@@ -210,7 +210,7 @@ def _inflate(blocks: Sequence[ArrivedBlock]) -> Iterator[tuple[list[int], NDArra
         inflater = zlib.decompressobj()
         with suppress(ValueError, zlib.error):
             # Bounded, as a few bytes may stand for gigabytes.
-            planes = inflater.decompress(a2b_base64(block.columns), size + 1)
+            planes = inflater.decompress(block.packed, size + 1)
             if len(planes) == size and inflater.eof:
                 planes_by_size[size].append((place, planes))
     for size, placed_planes in planes_by_size.items():

@@ -1,4 +1,4 @@
-"""Read `events.jsonl`, the record of a run. No other module opens it.
+"""Read `events.jsonl`, the record of a run. No other module reads it.
 
 The file may be somebody else's work, and a launcher may be writing it at the moment. So it is read
 by whole lines: what stands behind the last newline waits for the next look.
@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from remote.cluster.hosts import HOSTS
-from remote.events import Restarted, decode, expand
+from remote.events import Restarted, decode, decode_packed, expand
+from remote.format import count
 from remote.jsonl import load
 from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.record import files
-from remote.record.layout import EVENTS
+from remote.record.layout import EVENTS, STEP_CHUNKS
 from remote.record.lock import launcher
+from remote.record.step_chunks import ChunkReader, measure_density
 from remote.run.output.script_readings import Expand
 from training.mistake import MistakeError
 from training.wire.events import SESSION, Record, other_format
@@ -37,8 +39,6 @@ BLOCK = 1 << 16
 """Bytes that are read at once where whole blocks may be skipped."""
 Remark = Callable[[str], object]
 """Is called with a sentence for the user."""
-Decode = Callable[[bytes], Record | None]
-"""Returns the record of a line; None if it is not a record."""
 
 
 class RunFolderError(MistakeError):
@@ -104,24 +104,49 @@ class RecordParser:
     """Parses lines into records, expanded (see `remote.run.output.script_readings`), and leaves out
     those that no session and no host of the run can have written."""
 
-    def __init__(self, run: str, hosts: int, expand: Expand = expand) -> None:
-        """`hosts`: how many hosts the run has."""
+    def __init__(
+        self, run: str, hosts: int, expand: Expand = expand, chunks: ChunkReader | None = None
+    ) -> None:
+        """`hosts`: how many hosts the run has. `chunks` has the columns that lines name; without
+        it, such a line is no record."""
         self._run = run
         self._hosts = hosts
+        self._chunks = chunks
         self.expand = expand
-        self.left_out = 0
-        """How many records were left out."""
+        self.num_of_other_hosts = 0
+        """How many records were left out, as they name hosts that the run does not have."""
+        self.num_without_columns = 0
+        """How many blocks of steps were left out, as the columns that they name are not whole."""
 
-    def parse(self, lines: Iterable[bytes], decode: Decode = decode) -> Iterator[Record]:
-        """Yield the records of these lines. Raises: OtherFormat."""
+    @property
+    def left_out(self) -> int:
+        """Return how many records were left out."""
+        return self.num_of_other_hosts + self.num_without_columns
+
+    def parse(self, lines: Iterable[bytes], *, keeps_packed: bool = False) -> Iterator[Record]:
+        """Yield the records of these lines. `keeps_packed`: a block of steps may be damaged, which
+        shows once it is unpacked. Raises: OtherFormat."""
+        decode_line = decode_packed if keeps_packed else decode
         for line in lines:
-            record = decode(line)
+            whole_line = self._restore(line)
+            record = decode_line(whole_line)
             if record is None:
-                self._check_format(line)
+                # Not a line that is none of ours, but one whose columns are damaged.
+                self.num_without_columns += whole_line is not line
+                self._check_format(whole_line)
             elif self._fits(record):
                 yield from self.expand(record)
             else:
-                self.left_out += 1
+                self.num_of_other_hosts += 1
+
+    def _restore(self, line: bytes) -> bytes:
+        """Return a line with the columns that it names; b"" if they are not whole."""
+        if self._chunks is None:
+            return line
+        try:
+            return self._chunks.restore(line)
+        except ValueError:
+            return b""
 
     def _fits(self, record: Record) -> bool:
         event = record.event
@@ -152,7 +177,8 @@ class EventsReader:
         """`hosts`: how many hosts the run has. The file need not be there yet."""
         self.path = folder / EVENTS
         self.offset = 0
-        self.parser = RecordParser(folder.name, hosts, expand)
+        self.chunks = ChunkReader(folder)
+        self.parser = RecordParser(folder.name, hosts, expand, self.chunks)
         self._file: BinaryIO | None = None
 
     @property
@@ -162,6 +188,11 @@ class EventsReader:
             return self.path.lstat().st_size
         except OSError:
             return 0
+
+    @property
+    def density(self) -> float:
+        """Return how many bytes of records and columns there are for each byte of the file."""
+        return measure_density(self.path.parent)
 
     def __iter__(self) -> Iterator[Record]:
         """Yield the records from here to the end of the file. Raises: see `read_records`."""
@@ -193,12 +224,13 @@ class EventsReader:
             while self.offset < end and (line := self._read_line()):
                 yield line
 
-    def read_record_at(self, offset: int, decode: Decode = decode) -> Record | None:
-        """Return the record of the line that begins at the byte `offset`, as it stands there; None
-        if it is not a record. Raises: RunFolderError, if the file cannot be read."""
+    def read_packed_at(self, offset: int) -> Record | None:
+        """Return the record of the line that begins at the byte `offset`, as it stands there, with
+        a block of steps packed; None if it is not a record. Raises: RunFolderError, if the file
+        cannot be read."""
         with self._explained():
             self.seek(offset)
-            return decode(self._read_line())
+            return decode_packed(self._read_line())
         return None
 
     def _read_line(self) -> bytes:
@@ -268,7 +300,7 @@ class EventsReader:
             and current_status.st_size >= self.offset
         ):
             return False
-        self._file.close()
+        self.close()
         self._file = None
         self.offset = 0
         return True
@@ -285,13 +317,23 @@ class EventsReader:
 
     def remark_on_left_out(self, remark: Remark | None) -> None:
         """Say how many records were left out, if any were."""
-        left_out_count = self.parser.left_out
-        if left_out_count and remark:
+        if not remark:
+            return
+        num_of_other_hosts = self.parser.num_of_other_hosts
+        if num_of_other_hosts:
             explanation = "they name hosts that the run does not have"
-            remark(f"{self.path}: {left_out_count} records were left out: {explanation}")
+            remark(f"{self.path}: {num_of_other_hosts} records were left out: {explanation}")
+        num_without_columns = self.parser.num_without_columns
+        if num_without_columns:
+            explanation = f"columns are not whole in {STEP_CHUNKS}"
+            if self.chunks.problem:
+                explanation = f"{STEP_CHUNKS}: {self.chunks.problem}"
+            blocks = count(num_without_columns, "block")
+            remark(f"{self.path}: {blocks} of steps left out: {explanation}")
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the files."""
+        self.chunks.close()
         if self._file is not None:
             self._file.close()
 
@@ -367,14 +409,16 @@ def follow_records(
 
 
 def read_samples(folder: Path, place_count: int, sample_size: int) -> Iterator[Sequence[Record]]:
-    """Yield the records of about `sample_size` bytes at so many places, evenly spaced in the file.
+    """Yield the records of about `sample_size` bytes, with their columns, at so many places, evenly
+    spaced in the file.
 
     Raises: OtherFormat; RunFolderError.
     """
     with closing(EventsReader(folder)) as reader:
         reader.require_file()
         file_size = reader.size
+        place_size = min(int(sample_size / reader.density), file_size // place_count) + 1
         for place_index in range(place_count):
             reader.seek_line(file_size * place_index // place_count)
-            block = reader.read_block(min(sample_size, file_size // place_count + 1))
+            block = reader.read_block(place_size)
             yield list(reader.parser.parse(block.splitlines()))

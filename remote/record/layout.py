@@ -5,6 +5,7 @@ plan.mac           proves to the user who recorded plan.json that nobody has cha
 elsewhere          there if the run was started elsewhere, and the record was fetched from its hosts
 launcher.pid       held by the launcher that records the run; its process and machine
 events.jsonl       every record, in order of arrival
+steps.bin          the packed columns of the steps in it, see `remote.record.step_chunks`
 snapshots/         OFFSET: the state after so many bytes of them; only a cache
 logs/              rank-N.log: every line of a rank; host-N.log: what a host's agent prints
 overview.json      what lists of runs need to know of it, as of a few seconds ago
@@ -35,6 +36,7 @@ SIGNATURE = "plan.mac"
 ELSEWHERE = "elsewhere"
 LOCK = "launcher.pid"
 EVENTS = "events.jsonl"
+STEP_CHUNKS = "steps.bin"
 SNAPSHOTS = "snapshots"
 LOGS = "logs"
 OVERVIEW = "overview.json"

@@ -32,19 +32,21 @@ from remote.limits import LIMITS
 from remote.plan.plan import Plan, Policy
 from remote.record import files, trust
 from remote.record.layout import EVENTS, SNAPSHOTS
+from remote.record.step_chunks import describe_last_chunk, measure_density
 from remote.run.output.script_readings import Expand
 from remote.run.run_state import RunState
 from training.writing import PART, write_whole
 
 APART = 1 << 20
-"""Bytes of records between two snapshots, at the least: they are replayed in half a second."""
+"""Bytes of records, with the columns of steps, between two snapshots, at the least: they are
+replayed in half a second."""
 PAUSE = 100.0
 """A launcher makes the next snapshot after this many times the CPU time of the last one."""
 KEPT = 16
 """Snapshots of a run that are kept at the most, about evenly spaced in its record. The newest is
 one of them; the others serve a replay that jumps back."""
 SPREAD = 32 << 20
-"""Bytes of records for each of them, but for two."""
+"""Bytes of records, with the columns of steps, for each of them, but for two."""
 _KIND = "snapshot"
 _LEVEL = 1
 """Of zlib: higher ones take several times as long to save little."""
@@ -209,7 +211,7 @@ def _read_header(line: bytes) -> _Header | None:
 def _describe(folder: Path, plan: Plan, offset: int) -> bytes:
     """Return what must be the same where a snapshot is written and where it is read. Raises:
     OSError, also if the record is shorter, or the code of this process is not known."""
-    parts = (_digest_code(), digest_plan(plan), _digest_record(folder / EVENTS, offset))
+    parts = (_digest_code(), digest_plan(plan), _digest_record(folder, offset))
     return "\n".join(parts).encode() + b"\n"
 
 
@@ -222,9 +224,10 @@ def digest_plan(plan: Plan) -> str:
     return hashlib.sha256(content.encode(errors="backslashreplace")).hexdigest()
 
 
-def _digest_record(path: Path, offset: int) -> str:
-    """Return what tells a record up to a place from another one: its file, and what stands before
-    the place. Raises: OSError, also if it is shorter."""
+def _digest_record(folder: Path, offset: int) -> str:
+    """Return what tells a record up to a place from another one: its file, what stands before the
+    place, and the last chunk of steps in it. Raises: OSError, also if it is shorter."""
+    path = folder / EVENTS
     with files.opened(path) as file:
         tail_size = min(offset, _TAIL)
         file.seek(offset - tail_size)
@@ -232,7 +235,8 @@ def _digest_record(path: Path, offset: int) -> str:
         if offset < 0 or len(tail) < tail_size:
             raise OSError(f"{path} is shorter")
         inode = os.fstat(file.fileno()).st_ino
-    return hashlib.sha256(f"{inode} {offset}\n".encode() + tail).hexdigest()
+    last_chunk = describe_last_chunk(folder, tail)
+    return hashlib.sha256(f"{inode} {offset}\n".encode() + tail + last_chunk).hexdigest()
 
 
 @cache
@@ -302,7 +306,8 @@ def _thin_out(folder: Path, newest_offset: int) -> None:
         else:
             offsets.append(int(path.name))
     offsets.sort()
-    while len(offsets) > min(KEPT, 2 + newest_offset // SPREAD):
+    num_kept = min(KEPT, 2 + int(newest_offset * measure_density(folder) // SPREAD))
+    while len(offsets) > num_kept:
         # The one without which the others are spaced most evenly. The newest one always stays.
         gaps = [
             following - previous
@@ -328,8 +333,10 @@ class SnapshotKeeper:
     def is_due(self, offset: int) -> bool:
         """Return True if the next snapshot may be made, of a record that has so many bytes."""
         is_writing = self._writer is not None and self._writer.is_alive()
-        is_far = offset >= self.newest_offset + max(APART, self._size)
-        return is_far and time.monotonic() >= self._due and not is_writing
+        if is_writing or time.monotonic() < self._due:
+            return False
+        new_bytes = (offset - self.newest_offset) * measure_density(self._folder)
+        return new_bytes >= max(APART, self._size)
 
     def keep(self, moment: RunMoment) -> None:
         """Make a snapshot; return before it is written."""
@@ -360,7 +367,8 @@ class SnapshotKeeper:
         is written."""
         if self._writer:
             self._writer.join()
-        if moment.offset >= APART and moment.offset > self.newest_offset:
+        is_long = moment.offset * measure_density(self._folder) >= APART
+        if is_long and moment.offset > self.newest_offset:
             self.keep(moment)
         if self._writer:
             self._writer.join()

@@ -35,7 +35,8 @@ MEMORY = 256 << 20
 APART = 1 << 20
 """Bytes of records between two copies, at the least."""
 LARGE = 2 << 20
-"""Bytes of records beyond which a preview leaves some out, as reading all of them takes long."""
+"""Bytes of records beyond which a preview leaves some out, as reading all of them takes long. These
+and the following are counted with the columns of steps."""
 WHOLE = 1 << 18
 """Bytes at the beginning and at the end of which a preview reads all records."""
 END_OF_RANK = 1 << 13
@@ -48,12 +49,14 @@ LINES = 4_000
 """About how many of the lines with steps and samples a preview reads in between."""
 PLACES = 8
 """At how many places it reads them, at the least."""
-LINES_OF_RANK = 6
-"""How many it reads of each rank at a place."""
+LINES_OF_RANK = 8
+"""How many it reads of each rank at a place: as many blocks of each."""
 BLOCK_LINES = 4
 """As many lines a block of steps counts for. About as many of its steps are applied."""
 BLOCK = 1 << 16
-"""Bytes that a preview reads or passes over at once."""
+"""Bytes that a preview reads or passes over at once, with the columns of steps."""
+SMALLEST_BLOCK = 1 << 12
+"""Bytes of lines that it reads at once, at the least."""
 FREQUENT = ("steps", "step", "text", "hostsample", "ranksample", "gpusample")
 RARE = compile_scan_for_others(FREQUENT)
 """Finds the events that a preview always reads. The others come by the thousand, and each says
@@ -88,7 +91,7 @@ class Tape:
 
     def _begin(self) -> None:
         self._size = self._reader.size
-        self._apart = max(APART, self._size // COPIES)
+        self._apart = max(int(APART / self._reader.density), self._size // COPIES)
         self._copies: list[StateCopy] = []
         newest_moment = snapshots.find_newest(self._folder, self.plan)
         self._continue(newest_moment or self._beginning())
@@ -114,7 +117,7 @@ class Tape:
     @property
     def is_far_behind(self) -> bool:
         """Return True if so many records are still to be applied that this takes long."""
-        return self._reader.size - self._reader.offset > LARGE
+        return (self._reader.size - self._reader.offset) * self._reader.density > LARGE
 
     def close(self) -> None:
         """Close the file."""
@@ -129,7 +132,8 @@ class Tape:
         applied."""
         offset = self._reader.offset
         # Of records that are left out, each reader is told.
-        if offset - self._saved_offset < snapshots.APART or self._reader.parser.left_out:
+        new_bytes = (offset - self._saved_offset) * self._reader.density
+        if new_bytes < snapshots.APART or self._reader.parser.left_out:
             return
         self._saved_offset = offset
         with suppress(OSError):  # it is only a cache
@@ -236,14 +240,17 @@ class Tape:
         begin = self._reader.offset
         file_size = self._reader.size
         is_small = not self.is_far_behind
-        end = file_size - END_OF_RANK * self.plan.world_size
+        # Most of a record may be columns, which are not in the file.
+        density = self._reader.density
+        whole_size = WHOLE / density
+        end = file_size - END_OF_RANK * self.plan.world_size / density
         group_size = LINES_OF_RANK * self.plan.world_size
         group_distance = (file_size - begin) // max(PLACES, LINES // group_size)
         next_group = begin
         pending_lines = 0  # lines of the current group that are still to come
         offset = begin
-        while block := self._reader.read_block(BLOCK):
-            is_whole = is_small or offset < begin + WHOLE or offset > file_size - WHOLE
+        while block := self._reader.read_block(max(SMALLEST_BLOCK, int(BLOCK / density))):
+            is_whole = is_small or offset < begin + whole_size or offset > file_size - whole_size
             if offset >= min(next_group, end):
                 pending_lines = group_size
                 next_group = offset + group_distance

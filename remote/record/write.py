@@ -19,7 +19,7 @@ from typing import Any
 from remote.events import encode
 from remote.plan import serialize
 from remote.plan.plan import Plan, PlanError
-from remote.record import files, layout, lock, marks, summary, trust
+from remote.record import files, layout, lock, marks, step_chunks, summary, trust
 from remote.record.classification import format_last_report
 from remote.record.overview import encode_overview, make_overview
 from remote.record.snapshots import RunMoment, SnapshotKeeper
@@ -45,6 +45,9 @@ class Recorder:
         self._world_size = plan.world_size
         self._waiting: defaultdict[Path, list[bytes]] = defaultdict(list)
         self._problem = ""
+        self._moves_columns = True
+        """Whether columns of steps go into their own file. If lines name chunks that are missing,
+        no others may take their place."""
         self._overview_due = -math.inf
         self._snapshots = SnapshotKeeper(self.folder, plan)
         try:
@@ -61,6 +64,9 @@ class Recorder:
         files.make_folder(self.folder, exist_ok=continues)
         files.make_folder(self.folder / layout.LOGS, exist_ok=continues)
         held_lock = lock.take(self.folder / layout.LOCK)
+        if continues:
+            with suppress(OSError):  # the first write says why
+                self._moves_columns = step_chunks.cut_unfinished(self.folder)
         if not (self.folder / layout.PLAN).exists():  # else it keeps its contents and its owner
             if continues:
                 # Continued without a plan: another machine began this run.
@@ -91,7 +97,8 @@ class Recorder:
         was_reported = bool(self._problem)
         for path, chunks in self._waiting.items():
             try:
-                self._append(path, b"".join(chunks))
+                data = b"".join(chunks)
+                self._append(path, self._move_columns(data) if path == self._events else data)
             except OSError as error:
                 self._torn.add(path)
                 write_problem = f"cannot write {path}: {error.strerror}"
@@ -99,6 +106,14 @@ class Recorder:
                 self._problem = self._problem or write_problem + gap_remark
         self._waiting.clear()
         return "" if was_reported else self._problem
+
+    def _move_columns(self, lines: bytes) -> bytes:
+        """Write the columns of steps to their own file. Return the lines that name them, or, if
+        that file cannot be written, the lines as they are."""
+        if self._moves_columns:
+            with suppress(OSError):
+                return step_chunks.move_columns(self.folder, lines)
+        return lines
 
     def close(self, state: RunState, expand: Expand | None = None) -> str:
         """Write what is left, the overview, the summary and the report; with what expands the next

@@ -6,7 +6,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from remote.cluster.hosts import Host
+from remote.record.step_chunks import ChunkReader
 from tests.faults.table import PROPERTY, Row, cells
 from tests.kit.launches import LONG, QUICK, Launched, launch, left_behind
 from tests.kit.launches import run as rankboard
@@ -187,11 +188,7 @@ class Stage:
         folder = recorded(run)
         if folder is None:
             return 0, 0
-        kept = (
-            Counter((folder / "events.jsonl").read_bytes().splitlines())
-            if (folder / "events.jsonl").exists()
-            else Counter()
-        )
+        kept = Counter(recorded_lines(folder))
         launched = launched_on(kept)
         lost = 0
         for index, host in enumerate(self.hosts.values()):
@@ -290,6 +287,14 @@ def summary(run: Launched) -> dict[str, Any]:
 def recorded(run: Launched) -> Path | None:
     """The run directory, if there is one."""
     return next((run.folder / "runs").glob("[!.]*"), None)
+
+
+def recorded_lines(folder: Path) -> list[bytes]:
+    """The records of a run as their agents wrote them."""
+    path = folder / "events.jsonl"
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    with closing(ChunkReader(folder)) as chunks:
+        return [chunks.restore(line) for line in lines]
 
 
 def launched_on(lines: Iterable[bytes]) -> set[int]:

@@ -310,6 +310,7 @@ FILES = [
         "plan.json",
         "plan.part",
         "events.jsonl",
+        "steps.bin",
         "launcher.pid",
         "summary.json",
         "summary.part",
@@ -349,7 +350,8 @@ def test_no_link_of_a_folder_is_followed(
 
 @pytest.mark.parametrize("name", ["attach", "stop"])
 @pytest.mark.parametrize(
-    "file", ["plan.part", "events.jsonl", "launcher.pid", "summary.part", "logs/rank-0.log"]
+    "file",
+    ["plan.part", "events.jsonl", "steps.bin", "launcher.pid", "summary.part", "logs/rank-0.log"],
 )
 def test_no_file_is_made_through_a_link(
     name: str, file: str, rankboard: Run, desk: Path, tmp_path: Path
@@ -378,7 +380,9 @@ def test_a_folder_that_is_a_link_is_none(
 
 
 @pytest.mark.parametrize("name", ["attach", "stop", "logs", "events"])
-@pytest.mark.parametrize("file", ["plan.json", "events.jsonl", "launcher.pid", "summary.json"])
+@pytest.mark.parametrize(
+    "file", ["plan.json", "events.jsonl", "steps.bin", "launcher.pid", "summary.json"]
+)
 def test_a_pipe_in_place_of_a_file_holds_nothing_up(
     name: str, file: str, rankboard: Run, desk: Path
 ) -> None:

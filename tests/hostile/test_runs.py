@@ -35,6 +35,7 @@ from remote.transport import Channel, Transport, Unreachable
 from remote.transport.failure import Failure, FailureCause
 from tests.kit.commands import Done, Watched, watching
 from tests.kit.foreign_runs import BEGUN, ENDED, FAILED, evil_host, foreign_run, locked, records
+from tests.kit.histories import block_of, stepped
 from tests.kit.launches import run as rankboard
 from training.job import Job
 from training.wire.events import SESSION, Record
@@ -350,6 +351,7 @@ LINKED = (
     "plan.json",
     "plan.mac",
     "events.jsonl",
+    "steps.bin",
     "summary.json",
     "logs/rank-0.log",
     "summary.part",
@@ -368,7 +370,7 @@ def test_no_link_is_followed(name: str, tmp_path: Path) -> None:
     with suppress(PlanError, RunFolderError):
         into = Recorder(tmp_path / "runs", load_plan(folder), continues=True)
         into.text(next(record_of(OutputText(0, "stdout", "line"))))
-        into.raw(records(BEGUN).encode())
+        into.raw(records((*BEGUN, (0, block_of([stepped(0, 1)], 1000.0)))).encode())
         problem = into.flush()
         assert bool(problem) == (name in ("events.jsonl", "logs/rank-0.log"))
         into.close(RunState(load_plan(folder)))
@@ -411,7 +413,7 @@ def test_the_folder_of_another_user_is_not_written_into(
 
 
 @pytest.mark.parametrize(
-    "name", ["plan.json", "events.jsonl", "launcher.pid", "summary.json", "plan.mac"]
+    "name", ["plan.json", "events.jsonl", "steps.bin", "launcher.pid", "summary.json", "plan.mac"]
 )
 def test_a_pipe_is_not_waited_for(
     name: str, run: Callable[..., Done], nobody: Nobody, tmp_path: Path

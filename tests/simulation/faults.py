@@ -387,6 +387,7 @@ class LauncherVanishes(Fault):
             world.blame("launcher")
             launcher.tell("vanishes")
             launcher.kill(notice=False)
+            launcher.machine.lose_chunks(world.draw.choice((0, 100, 1_000)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty
 from random import Random
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from remote.events import decode, encode, expand
 from remote.plan import serialize
 from remote.record.snapshots import RunMoment, digest_plan, freeze, thaw
+from remote.record.step_chunks import ChunkPlace, ChunkReader, split_chunks
 from remote.session.returning import ReturningSession
 from remote.session.session import Session
 from tests.simulation.here import here
@@ -31,19 +33,57 @@ MOMENT = 0.02
 """Seconds from a message to the turn that takes it."""
 
 
+class Chunks(ChunkReader):
+    """Reads columns of steps in memory."""
+
+    def __init__(self, data: bytearray) -> None:
+        self._data = data
+
+    def read(self, place: ChunkPlace) -> bytes:
+        chunk = bytes(self._data[place.offset : place.end])
+        if len(chunk) < place.size:
+            raise ValueError("a power cut has taken it")
+        return chunk
+
+
 class Machine:
     """A machine of an operator: what it has recorded of the run, its clock, its links. `slept` is
-    how long it was suspended."""
+    how long it was suspended. `lines` name places in `chunks`."""
 
     def __init__(self, name: str, hosts: int, draw: Random) -> None:
         self.name = name
         self.lines: list[bytes] = []
+        self.chunks = bytearray()
         self.texts: list[Record] = []
         self.snapshot: tuple[int, str, bytes] | None = None
         """After how many lines, of which plan, and the frozen state."""
         self.skew = self.slept = 0.0
         self.links = [Link(draw) for _ in range(hosts)]
         self.launcher: Launcher | None = None
+
+    def record(self, lines: bytes) -> None:
+        """Record a line, as `remote.record.write.Recorder` does."""
+        short_lines, chunks = split_chunks(lines, len(self.chunks))
+        self.chunks += chunks
+        self.lines.append(short_lines)
+
+    def restore(self, start: int = 0) -> Iterator[bytes]:
+        """Yield the lines from one on as their agents wrote them."""
+        yield from map(Chunks(self.chunks).restore, self.lines[start:])
+
+    def lose_chunks(self, size: int) -> None:
+        """Lose its power before the last chunks are on its disk, though lines name them."""
+        del self.chunks[max(0, len(self.chunks) - size) :]
+
+    def cut_unfinished(self) -> None:
+        """Cut the lines whose chunks are lost, as `remote.record.step_chunks` does."""
+        whole_lines = 0
+        with suppress(ValueError):
+            for _ in self.restore():
+                whole_lines += 1
+        del self.lines[whole_lines:]
+        if self.snapshot and self.snapshot[0] > whole_lines:
+            self.snapshot = None
 
 
 class Recorder:
@@ -56,7 +96,7 @@ class Recorder:
 
     def raw(self, lines: bytes) -> None:
         if self._launcher.is_alive:
-            self._launcher.machine.lines.append(lines)
+            self._launcher.machine.record(lines)
 
     def write(self, record: Record) -> None:
         self.raw(encode(record).encode())
@@ -201,6 +241,7 @@ class Launcher:
         self.returning, self.is_first = returning, not returning
         self.is_alive, self.is_suspended, self.is_over = True, False, False
         self.began = here.loop.now
+        machine.cut_unfinished()
         self.begins_at = len(machine.lines)
         self.stops = self.pauses = 0
         self.is_due = False
@@ -265,7 +306,7 @@ class Launcher:
 
     def recorded(self, start: int = 0) -> Iterator[Record]:
         """What its machine has recorded from a line on, expanded."""
-        for line in self.machine.lines[start:]:
+        for line in self.machine.restore(start):
             if record := decode(line):
                 yield from expand(record)
 
@@ -324,6 +365,8 @@ class Launcher:
             return
         self.is_alive = False
         self.machine.launcher = None
+        # It may have written a chunk, but not the line that names it.
+        self.machine.chunks += b"a chunk without a line"
         for link in self.machine.links:
             for connection in list(link.connections):
                 if connection.launcher is self:

@@ -3,14 +3,17 @@ site can be built of it."""
 
 from __future__ import annotations
 
+import ast
 import io
+import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,8 @@ import pytest
 import tomllib
 from cyclopts import App
 
+from remote.cluster.hosts import HostsError
+from remote.cluster.load import load
 from remote.record.figures import FIGURES
 from tests.kit.agents import ROOT
 from tests.kit.pages import (
@@ -225,6 +230,38 @@ def commands(blocks: Sequence[Block]) -> Iterator[tuple[Block, list[str]]]:
     for block in blocks:
         for words in list_commands(block):
             yield block, words
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "json": json.loads,
+    "python": ast.parse,
+    "toml": tomllib.loads,
+}
+"""What reads a block of code, by its language."""
+
+
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name_page)
+def test_blocks_of_code_can_be_read(page: Path) -> None:
+    wrong = {}
+    for block in list_blocks(page):
+        try:
+            READERS.get(block.language, str)(block.text)
+        except (SyntaxError, ValueError) as error:
+            wrong[str(block)] = str(error)
+    assert wrong == {}
+
+
+def test_hosts_files_are_right(tmp_path: Path) -> None:
+    wrong = {}
+    for block in chain.from_iterable(map(list_blocks, DOCUMENTATION)):
+        if block.language == "toml" and "[[host]]" in block.text:
+            path = tmp_path / "hosts.toml"
+            path.write_text(block.text)
+            try:
+                load(path)
+            except HostsError as error:
+                wrong[str(block)] = str(error)
+    assert wrong == {}
 
 
 def test_the_site_can_be_built(tmp_path: Path) -> None:

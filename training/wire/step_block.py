@@ -41,6 +41,8 @@ _COMPUTE = FLOATS.index("compute")
 _FLOAT_BYTES = 4
 _INTEGER_BYTES = 8
 _STEP_BYTES = len(FLOATS) * _FLOAT_BYTES + _NUM_INTEGERS * _INTEGER_BYTES
+LARGEST_COLUMNS = MOST_STEPS * _STEP_BYTES + (1 << 12)
+"""Bytes of the packed columns of a block, at the most: what cannot be deflated grows a little."""
 _LEVEL = 6
 """Of zlib. On so few bytes, lower levels save no time, and higher ones no room."""
 _BOUNDS = [StepFinished.bounds.get(name) for name in FLOATS]
@@ -117,6 +119,11 @@ class StepBlock(_Packed):
         # Not by super(), which does not know the class that a dataclass with slots becomes.
         Event.validate(self)
         self.unpack()
+
+    @property
+    def packed(self) -> bytes:
+        """Return the packed columns as bytes. Raises: ValueError, if they are no base64."""
+        return a2b_base64(self.columns)
 
     def unpack(self) -> StepColumns:
         """Return the columns, which are unpacked once. Raises: ValueError, if they are damaged, or
@@ -243,7 +250,7 @@ def _unpack(block: StepBlock) -> StepColumns:
     inflater = zlib.decompressobj()
     try:
         # Bounded, as a few bytes may stand for gigabytes.
-        planes = inflater.decompress(a2b_base64(block.columns), size + 1)
+        planes = inflater.decompress(block.packed, size + 1)
     except (ValueError, zlib.error) as error:
         raise ValueError(f"columns: {error}") from None
     if len(planes) != size or not inflater.eof:

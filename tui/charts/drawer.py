@@ -59,10 +59,13 @@ def phase_seconds(run: RunState, kind: ChartKind) -> tuple[float, ...]:
 
 
 def find_headline(run: RunState, kind: ChartKind, row: int) -> float:
-    """Return the figure of the header that a chart shows over time, or NaN if there is none.
+    """Return the figure of the header that a chart shows over time, or NaN if there is none; of a
+    single host's CPU the sum of what the table of ranks has.
 
-    `row` is a rank, or -1 for all.
+    `row` is a rank or host, or -1 for all.
     """
+    if kind.id == "host_cpu":
+        return 100 * run.hosts[0].cpu_share if len(run.hosts) == 1 else math.nan
     if kind.id == "loss":
         training_loss = join_losses(run.ranks if row < 0 else run.ranks[row : row + 1])
         return math.nan if training_loss is None else training_loss
@@ -126,6 +129,7 @@ class Drawer:
             self._smoothing,
             step_phases,
             limit,
+            self._describe_capacity(),
             best_test=self._best_value(tests),
             staleness=describe_staleness(self._run) if self._kind.id in SPEEDS else "",
             band_name=self._band_name(),
@@ -276,6 +280,16 @@ class Drawer:
             return math.nan
         rates = [link_rate(self._run, host) for host in self._run.hosts]
         return min((rate for rate in rates if rate > 0), default=math.nan)
+
+    def _describe_capacity(self) -> str:
+        """Return of how many cores a host's CPU is a share, if all hosts have as many."""
+        if self._kind.series[0] != "host_cpu":
+            return ""
+        num_cores = {host.hello.cores for host in self._run.hosts if host.hello}
+        if len(num_cores) != 1:
+            return ""
+        [cores] = num_cores
+        return f"{cores:g} {'core' if cores == 1 else 'cores'}" if cores else ""
 
     def _limit_curve(
         self, limit: float, curves: list[Curve], x_range: tuple[float, float] | None

@@ -48,6 +48,8 @@ class Drawing(Struct, frozen=True, eq=False):
     """Of a chart of phases, the seconds of each in a step, as in the header of the run."""
     limit: float = math.nan
     """What the values cannot exceed, such as the rate of a link, or NaN."""
+    capacity: str = ""
+    """Of what the newest value is a share, such as "2 cores", or ""."""
     notes: tuple[tuple[float, StepNote], ...] = ()
     """The notes at steps, with their x."""
     baseline_name: str = ""

@@ -76,6 +76,8 @@ def _newest_value(drawing: Drawing, kind: ChartKind) -> str:
     text = " ".join(filter(None, words))
     if math.isfinite(drawing.limit):
         text += f" of {format_value(drawing.limit, kind.unit)}"
+    if drawing.capacity:
+        text += f" of {drawing.capacity}"
     return text
 
 

@@ -73,7 +73,7 @@ KINDS = (
     ChartKind("throughput", "samples/s", "samples per second of all ranks", ("throughput",)),
     ChartKind(
         "host_cpu",
-        "ranks' CPU by host",
+        "CPU of ranks by host",
         "what the ranks of a host use of the cores that it may use; other programs do not count",
         ("host_cpu",),
         each=True,
@@ -145,8 +145,9 @@ def _charts_of_other_series(run: RunState, kinds: Sequence[ChartKind]) -> list[C
 
 
 def _place_in_script(kind: ChartKind, *, has_phases: bool) -> int:
-    # The samples of a second say again what the time of a step does, and that what its phases do.
-    if kind.id == "throughput" or (kind.id == "seconds" and has_phases):
+    # The time of a step is said by its phases. Where ranks differ in how long they are busy, their
+    # map says so; where they do not, their curves are noise.
+    if kind.id == "ready" or (kind.id == "seconds" and has_phases):
         return len(FIRST_OF_SCRIPTS) + 2
     if kind.id in FIRST_OF_SCRIPTS:
         return FIRST_OF_SCRIPTS.index(kind.id)

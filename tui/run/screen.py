@@ -162,7 +162,12 @@ class RunScreen(ChartActions):
             verdict = self._verdict.verdict
             has_finding = bool(verdict.title) and not verdict.is_past
             self._header.show(
-                run, self._called, replay_note, verdict.severity, has_finding=has_finding
+                run,
+                self._called,
+                replay_note,
+                verdict.severity,
+                has_finding=has_finding,
+                stops_with_terminal=self._stops_with_terminal,
             )
             # A hidden panel costs nothing: it is drawn once it is seen.
             for panel in self._body.panels:
@@ -178,11 +183,22 @@ class RunScreen(ChartActions):
         """Return the names of actions that are other than usual at the moment."""
         return {"play": "Pause"} if self._slider and self._slider.replay.is_playing else {}
 
+    @property
+    def _is_led_here(self) -> bool:
+        """Return True if what is done here is done to the run, and not only to the view of it."""
+        return getattr(self.app, "sends_commands", False)
+
+    @property
+    def _stops_with_terminal(self) -> bool:
+        """Return True if the run ends once this program is hung up."""
+        is_live = self._slider is None and not self.over and not self.session.state.is_held
+        return is_live and self._is_led_here and not self.session.keep
+
     def _verdict_keys(self) -> VerdictKeys:
         def find_key(name: str, action: str) -> str:
             return key_of(self.app, name) if self.check_action(action, ()) else ""
 
-        can_stop = not self.over and getattr(self.app, "sends_commands", False)
+        can_stop = not self.over and self._is_led_here
         return VerdictKeys(
             resume=find_key("resume", "resume"),
             new_run=find_key("new-run", "new"),

@@ -21,7 +21,7 @@ from remote.record import layout, marks
 from remote.record.snapshots import RunMoment, write_snapshot
 from remote.record.step_notes import write_step_note
 from tests.hostile.fuzz.drawing import FLOATS, INTS, OTHERS, TEXTS, Drawer, World, nested
-from tests.kit.histories import History, plan, said, stepped
+from tests.kit.histories import History, block_of, plan, said, stepped
 from tests.kit.launches import QUICK, RANKBOARD
 from tests.kit.recorded import recorded
 from tests.kit.replayed import FOLDER as FIXTURES
@@ -29,6 +29,7 @@ from tests.kit.studies import study
 from training.agent.layout import CHECKPOINTS, MANIFEST, STEP
 from training.wire import events, host_events, rank_events
 from training.wire.jsonl import dumps
+from training.wire.step_block import StepBlock
 
 RUN, OTHER = "20261120-093000-a-run-3f9a", "20261119-080000-another-run-77aa"
 """The run whose directory is changed, and the one beside it."""
@@ -75,6 +76,8 @@ def _job(runs: Path, name: str = RUN) -> None:
     for host in range(2):
         of.say(host, _hello(host))
     of.training(24, data=0.01, compute=0.05, sync=0.02, ready=0.06)
+    for rank in range(2):
+        of.rank(rank, block_of([stepped(rank, step) for step in range(25, 31)], of.now))
     of.rank(0, rank_events.Epoch(0, 1, 10, 1.0, 0.5, 160, 1.0))
     of.rank(0, rank_events.Saved(0, 1, 10, 0.1, 1 << 20))
     of.rank(
@@ -217,10 +220,12 @@ class Mutation:
 
 USUAL = (
     *(layout.PLAN, layout.EVENTS, layout.EVENTS, layout.SUMMARY, "journal.jsonl", "place.json"),
+    layout.STEP_CHUNKS,
     *("study.toml", "rank-0.log"),
 )
 NAMES = (
     *(layout.PLAN, layout.EVENTS, layout.SUMMARY, layout.SIGNATURE, layout.LOCK, layout.LOGS),
+    layout.STEP_CHUNKS,
     *(layout.STAR, layout.NOTE, layout.NAME, layout.REPORT, "node", "hosts", "logs/rank-0.log"),
     *(layout.SNAPSHOTS, f"{layout.SNAPSHOTS}/9000"),
     *("plan.part", "study.toml", "journal.jsonl", "place.json", "place.mac", "hosts/node1"),
@@ -365,6 +370,9 @@ def _with_records(mutation: Mutation) -> None:
             seq = random.choice((2, 50, 1_000, drawer.int(world)))
             head = {"host": host, "attempt": 0, "seq": seq, "time": world.time}
             body = head | {"event": kind.wire_name} | drawer.object(kind, world)
+            if kind is StepBlock and random.random() < 0.7:
+                places = (0, 1, 200, drawer.int(world)), (0, 1, 200, 2_000, drawer.int(world))
+                body["columns"] = "@{}+{}".format(*map(random.choice, places))
             if random.random() < 0.1:
                 body = drawer.spoiled(body)
             line = dumps(body).encode("utf-8", "backslashreplace") + b"\n"

@@ -66,10 +66,11 @@ class RunHeader(Static):
         severity: Severity = Severity.NEUTRAL,
         *,
         has_finding: bool = False,
+        stops_with_terminal: bool = False,
     ) -> None:
         """Copy what is drawn from the run. A person has `given_name` it so. `replay`: what is
         to be said if this is a moment of one. `severity` is that of the verdict below, if it
-        `has_finding`."""
+        `has_finding`. `stops_with_terminal`: the run ends if this program is hung up."""
         now = self._clock.now(run)
         # The figures look at every rank, so those of many ranks are not taken at each tick.
         if self._turn.has_come_for(run) or not self._figures:
@@ -77,7 +78,15 @@ class RunHeader(Static):
             self._script_notes = list(script_notes(run))
             self._advice = seen.advice(run, now)
         width = self.content_size.width
-        title = title_line(run, replay, plain(given_name), width, severity, has_finding=has_finding)
+        title = title_line(
+            run,
+            replay,
+            plain(given_name),
+            width,
+            severity,
+            has_finding=has_finding,
+            stops_with_terminal=stops_with_terminal,
+        )
         header_lines = [title, *self._lines(run, replay, severity, now)]
         header_content = Content("\n").join(header_lines)
         if not header_content.is_same(self._shown):

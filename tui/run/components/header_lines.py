@@ -25,7 +25,9 @@ from tui.run.components.header_figures import HeaderFigure
 GAP = "  "
 NO_TOTAL = "no ETA: the program prints no total"
 """Why a script has neither a bar of progress nor an end."""
-NO_PROBLEMS = "no problems"
+NO_ALERTS = "no alerts"
+"""What is said of a run of which nothing is to be told: how well it does is another question."""
+STOPS_WITH_TERMINAL = ("stops if this terminal closes", "stops if terminal closes")
 MIN_PRAISE_WIDTH = 60
 """Columns of a header from which on it says so."""
 _TIE = "\xa0"
@@ -93,10 +95,12 @@ def title_line(
     severity: Severity,
     *,
     has_finding: bool = False,
+    stops_with_terminal: bool = False,
 ) -> Content:
     """The badge of a replay or of the state, and the work; at the right edge the run, by the name
     that a person gave it, and by its own where there is room for both. `severity` is that of the
-    verdict on the run; without a finding, a run that trains has no problems."""
+    verdict on the run; without a finding, a run that trains has no alerts. That it
+    `stops_with_terminal` stands before its name, where there is room."""
     if replay.badge:
         # What the run did then is told by its verdict and its ranks.
         badges = [(f" {replay.badge} ", REPLAY_INK)]
@@ -106,7 +110,7 @@ def title_line(
         badge_ink = f"bold {BADGE_INKS[_state_style(run, severity)]}"
         is_live = run.phase is RunPhase.TRAINING and not run.is_held and run.step > 0
         is_praised = is_live and not has_finding and width >= MIN_PRAISE_WIDTH
-        praise = f", {NO_PROBLEMS}" if is_praised else ""
+        praise = f", {NO_ALERTS}" if is_praised else ""
         badges = [(f" {phase_text(run, severity)}{praise} ", badge_ink)]
     room = width - _length(badges) - 1
     works = _work_texts(run)
@@ -115,12 +119,16 @@ def title_line(
         # It matters more than how many ranks there are; the name of the run does not.
         choices = [(works[0], f"{given_name} ({run.plan.run})")]
         choices += [(work, given_name) for work in works]
-    choices += [(work, "") for work in works]
-    fitting = (each for each in choices if len(each[0]) + 2 + len(each[1]) <= room)
+    # Whoever does not know it loses the run; by its own name it is found elsewhere, too.
+    risks = [f"{text}{GAP}" for text in STOPS_WITH_TERMINAL if stops_with_terminal]
+    titles = [(work, risk, name) for risk in risks for work, name in choices]
+    titles += [(work, "", name) for work, name in choices]
+    titles += [(work, "", "") for work in works]
+    fitting = (each for each in titles if sum(map(len, each)) + 2 <= room)
     # A command line may be long, and what does not fit is cut off at the end.
-    work_text, name = next(fitting, choices[-1])
-    work_text = work_text[: max(room, 0)].ljust(room - len(name))
-    return Content.assemble(*badges, " ", work_text, (name, DIM)).truncate(width)
+    work_text, risk, name = next(fitting, titles[-1])
+    work_text = work_text[: max(room, 0)].ljust(room - len(risk) - len(name))
+    return Content.assemble(*badges, " ", work_text, risk, (name, DIM)).truncate(width)
 
 
 def phase_text(run: RunState, severity: Severity = Severity.NEUTRAL) -> str:

@@ -15,6 +15,7 @@ from remote.format import (
     duration,
     loss,
     number,
+    or_unknown,
     percent,
     rate,
     step_time,
@@ -143,6 +144,18 @@ def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     if rank.phase in START_PHASES[1:] and not rank.stalled and run.phase is not RunPhase.ENDED:
         return TableCell(f"{state.text} {duration(age(rank.since, run, now))}", state.style)
     return state
+
+
+def step_cell(row_context: RowContext) -> TableCell:
+    """The newest step; of ranks that meet in each step, that of all where hosts report it later
+    than others: no rank can be ahead of the rest by more than one."""
+    run = row_context.run
+    step = min(rank.step for rank in row_context.ranks)
+    if run.plan.job and run.phase is not RunPhase.ENDED and step > run.step + 1:
+        traits = run.plan.job.traits()
+        if traits.exact and not traits.stale:
+            step = run.step
+    return TableCell(or_unknown(step))
 
 
 def loss_cell(row_context: RowContext) -> TableCell:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from remote.cluster.hosts import is_loopback
 from remote.format import (
     UNKNOWN,
-    or_unknown,
+    fixed,
     percent,
     rate,
     short_size,
@@ -42,6 +42,7 @@ from tui.run.components.rank_cells import (
     samples_per_second,
     split_cell,
     state_cell,
+    step_cell,
     trend_cell,
 )
 from tui.run.components.rank_order import UNMARKED, severity
@@ -193,10 +194,7 @@ RANK_COLUMNS = (
         shared_value=lambda rank, run: rank.doing if severity(rank, run) == UNMARKED else rank.rank,
     ),
     RankColumn(TableColumn("last seen", 10), heard_cell),
-    RankColumn(
-        TableColumn("step", 7),
-        lambda row_context: TableCell(or_unknown(min(rank.step for rank in row_context.ranks))),
-    ),
+    RankColumn(TableColumn("step", 7), step_cell),
     _of_steps(RankColumn(TableColumn("loss", 7), loss_cell)),
     _of_steps(_mean_column("per step", 9, step_time, _mean_seconds, "per step")),
     _of_steps(RankColumn(TableColumn("busy", 7), ready_cell)),
@@ -210,7 +208,7 @@ RANK_COLUMNS = (
     RankColumn(TableColumn("last call", 10, right=False, most=24), call_cell),
     RankColumn(TableColumn("CPU of cores", 13), cores_cell, has_own_hosts),
     replace(
-        _sum_column("rank CPU", 9, percent, lambda rank: rank.cpu / 100),
+        _sum_column("CPU cores", 10, lambda cores: fixed(cores, 2), lambda rank: rank.cpu / 100),
         where=lambda plan: not has_own_hosts(plan),
     ),
     _mean_column("GPU", 5, percent, _gpu_use),
@@ -235,7 +233,7 @@ COLUMN_HELP = {
     "step": "its newest step",
     "loss": "mean training loss of its last steps",
     "per step": "time of a step",
-    "busy": "a step without waits for others",
+    "busy": "median time of its last steps without waits for others",
     "busy trend": "busy at each of the last steps",
     "phases": "how a step splits, with the longest part",
     "calls": "calls of torch.distributed",
@@ -243,7 +241,7 @@ COLUMN_HELP = {
     "exch/s": "bytes that calls exchange per second",
     "last call": "the newest call",
     "CPU of cores": "busy share of the cores of its host",
-    "rank CPU": "CPU time of the rank, of one core",
+    "CPU cores": "cores that the rank keeps busy",
     "GPU": "busy share of its GPU",
     "GPU mem": "memory in use on its GPU",
     "samples/s": "samples per second",

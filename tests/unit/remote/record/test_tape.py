@@ -187,6 +187,7 @@ def test_an_overview_applies_few_steps_of_few_blocks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int
 ) -> None:
     values = {"LARGE": 0, "LINES": 100, "PLACES": 4, "WHOLE": 6_000, "BLOCK": 4_000}
+    values["SMALLEST_BLOCK"] = 1
     for name, value in values.items():
         monkeypatch.setattr(tape, name, value)
     made = History(plan(ranks)).training(0, 20_000)

@@ -25,7 +25,7 @@ from tests.kit.histories import START, History, plan, said, stepped
 from tests.kit.scripts import line, logging, script, seen, started
 from training.job import Job
 from training.wire.events import Record
-from training.wire.host_events import HostSample, RankSample
+from training.wire.host_events import Hello, HostSample, RankSample
 from training.wire.rank_events import Evaluated, Saved, Started, StepFinished
 from tui.charts import heading as values
 from tui.charts.axis import Axis
@@ -804,14 +804,38 @@ def test_charts_of_a_program_that_prints() -> None:
     assert drawn.curves[-1].end_value == "1.0000"
 
 
+@pytest.mark.parametrize(
+    ("hosts", "title"), [(1, "45.0% of 2 cores"), (2, "mean 45.0% of 2 cores")]
+)
+def test_cpu_of_ranks_is_the_sum_of_their_cores_and_says_of_how_many(
+    hosts: int, title: str
+) -> None:
+    history = started(plan(hosts, slots=2))
+    state = history.state()
+    hello = Hello("box", "me", 1, "3.11.2", "/usr/bin/python3", "Linux", "b", cores=2.0, memory=9)
+    for host in state.hosts:
+        host.hello = hello
+    for host_index in range(hosts):
+        for seq, cores in enumerate((0.1, 0.5, 0.9)):
+            for rank in (2 * host_index, 2 * host_index + 1):
+                event = RankSample(rank, 50.0 * cores, 1)
+                apply_record(state, Record(host_index, 0, 900 + 3 * seq, history.now, event))
+            sample = HostSample((9.0, 9.0), 5, 9, 0, 0)
+            apply_record(state, Record(host_index, 0, 902 + 3 * seq, history.now + seq, sample))
+    kind = next(kind for kind in KINDS if kind.id == "host_cpu")
+    view = ChartView(mode=CurveMode.EACH)
+    assert values.heading(draw(state, kind, view), kind, view, 80)[0][0].startswith(title)
+
+
 def test_charts_of_a_program_that_is_watched() -> None:
     history = started(script(watch=True))
     for step in range(1, 9):
         history.rank(0, seen(0, step, data=0.1, compute=0.3, sync=0.1, ready=0.4))
         history.rank(0, said(0, line(step, 2.0, kl=0.5), "stdout"))
     kinds = available(history.state())
-    # The times of whole steps come last: the phases show them as well.
-    assert [kind.id for kind in kinds] == ["loss", "phases", "metric:kl", "ready", "seconds"]
+    # The times of whole steps come late: the phases show them as well. Those in which ranks are
+    # busy come last: where they differ, the map of ranks shows it.
+    assert [kind.id for kind in kinds] == ["loss", "phases", "metric:kl", "seconds", "ready"]
     assert kinds[0].series == ("metric:loss",), "the watch does not know it"
 
 

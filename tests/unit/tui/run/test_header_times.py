@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 import pytest
+from textual.content import Content
 
 from remote.run.run_state import RunState
 from tests.kit.histories import History, plan, stepped
 from tui.kit.widgets.verdict_strip import Severity
 from tui.run.components.eta_text import describe_eta
 from tui.run.components.header_lines import (
+    DIM,
     NO_REPLAY,
     ReplayNote,
     RunLength,
@@ -105,6 +107,35 @@ def test_a_long_run_has_a_bar_where_its_numbers_are_large(width: int, shown: str
     assert "ETA" in text
 
 
+@pytest.mark.parametrize(
+    ("width", "end"),
+    [
+        (150, "stops if this terminal closes  baseline (20261120-093000-ddp-lenet5-3f9a)"),
+        (WIDTH, "stops if this terminal closes  baseline"),
+        (84, "stops if terminal closes  baseline"),
+        (70, "1 rank         baseline"),
+    ],
+)
+def test_a_run_that_stops_with_its_terminal_says_so_in_the_ink_of_its_work(
+    width: int, end: str
+) -> None:
+    def title(*, stops_with_terminal: bool) -> Content:
+        return title_line(
+            trained(1.0),
+            NO_REPLAY,
+            "baseline",
+            width,
+            Severity.NEUTRAL,
+            stops_with_terminal=stops_with_terminal,
+        )
+
+    line = title(stops_with_terminal=True)
+    assert line.plain.endswith(end)
+    dim_texts = [line.plain[span.start : span.end] for span in line.spans if span.style == DIM]
+    assert dim_texts == [line.plain[line.plain.index("baseline") :]]
+    assert "terminal" not in title(stops_with_terminal=False).plain
+
+
 def test_a_healthy_run_says_that_there_is_nothing_to_do() -> None:
     state = trained(1.0)
 
@@ -113,9 +144,9 @@ def test_a_healthy_run_says_that_there_is_nothing_to_do() -> None:
         line = title_line(state, NO_REPLAY, "baseline", width, severity, has_finding=has_finding)
         return line.plain
 
-    assert title().startswith(" ● training, no problems  ddp, lenet5 on digits")
+    assert title().startswith(" ● training, no alerts  ddp, lenet5 on digits")
     assert title(has_finding=True).startswith(" ● training  ddp")
     assert title(50).startswith(" ● training  ddp"), "the work matters more"
     assert "baseline" in title(80)
     state.hold(state.now)
-    assert "no problems" not in title(), "nobody records what goes on"
+    assert "no alerts" not in title(), "nobody records what goes on"

@@ -37,7 +37,7 @@ from tui.run.components.rank_columns import RANK_COLUMNS
 from tui.run.components.rank_order import RANK_ORDERS, sort_ranks
 from tui.run.hosts_panel import HostsPanel
 from tui.run.rank_screen import RankScreen
-from tui.run.ranks_panel import RanksPanel
+from tui.run.ranks_panel import BUSY_REMARK, RanksPanel
 from tui.run.screen import RunScreen
 
 BY = {order.name: order for order in RANK_ORDERS}
@@ -160,6 +160,27 @@ def test_during_a_stall_rates_are_not_known_and_other_figures_are_dim() -> None:
     assert all(cell.text != "-" and cell.style == "table--dim" for cell in past_cells)
 
 
+@pytest.mark.parametrize(
+    ("sync", "ahead", "steps"),
+    [("ddp", 9, ["40", "40"]), ("ddp", 1, ["40", "41"]), ("local_sgd", 9, ["40", "49"])],
+)
+def test_ranks_that_meet_in_each_step_have_its_number_also_where_a_host_reports_late(
+    sync: str, ahead: int, steps: list[str]
+) -> None:
+    session = ActedSession(make_plan(cluster(2, 1), Job(batch_size=1024, sync=sync)))
+    session.start()
+    session.steps(1, 40)
+    apply(session)
+    run = session.state
+    for step in range(41, 41 + ahead):
+        session.say(1, stepped(1, step))
+    apply(session)
+    scale = TrendScale("seconds", (), 0.0)
+    step_column = next(column for column in RANK_COLUMNS if column.name == "step")
+    rows = [RowContext([rank], run, 0.0, DARK, scale) for rank in run.ranks]
+    assert [step_column.cell(row).text for row in rows] == steps
+
+
 def test_where_not_all_fit_marked_ranks_come_first_the_gravest_of_all() -> None:
     session = acted(2, 4, late=5)
     session.say(1, host_events.Exited(7, -9, "SIGKILL"))
@@ -183,7 +204,7 @@ async def test_no_rank_that_is_marked_is_hidden(size: tuple[int, int]) -> None:
 async def test_the_border_says_what_busy_is_where_all_facts_leave_room() -> None:
     stage = Stage(hosts=1, slots=4)
     async with stage.training(size=(120, 40)) as pilot:
-        await until(pilot, lambda: "busy: without waits for others" in table(stage)[0])
+        await until(pilot, lambda: BUSY_REMARK in table(stage)[0])
         await pilot.resize_terminal(60, 24)
         facts = "each: ● training, 100 ms per step"
         await until(pilot, lambda: facts in table(stage)[0] and "busy:" not in table(stage)[0])

@@ -40,11 +40,11 @@ def test_a_process_has_its_own_figures() -> None:
     texts = [
         [
             CELL[title](RowContext(line.ranks, run, 0.0, DARK, scale, "", line.is_process)).text
-            for title in ("rank", "rank CPU", "busy")
+            for title in ("rank", "CPU cores", "busy")
         ]
         for line in table_lines(run, BY["rank"], (), 9)[:3]
     ]
-    assert texts == [["p0", "250%", "-"], ["0", "-", "1.00 s"], ["1", "90%", "2.00 s"]]
+    assert texts == [["p0", "2.50", "-"], ["0", "-", "1.00 s"], ["1", "0.90", "2.00 s"]]
     assert state_cell(run.processes[0], run, 0.0).text.endswith("running")
 
 
