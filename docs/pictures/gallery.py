@@ -102,7 +102,7 @@ SCREENS = {
     "straggler": GalleryScreen((*SLOW_LAB, *ENDLESS), NAMED, SMALL_SIZE, is_live=True, seconds=4.0),
     "start": GalleryScreen((*HERE, *ENDLESS), "importing", is_live=True, seconds=1.0),
     "stalled": GalleryScreen(
-        (*HERE, *ENDLESS), "stalled:", SMALL_SIZE, is_live=True, seconds=2.0, paused_rank=2
+        (*HERE, *ENDLESS), "stalled for", SMALL_SIZE, is_live=True, seconds=2.0, paused_rank=2
     ),
     "failed": GalleryScreen(("open", "failed"), "sigkill", SMALL_SIZE),
     "diverged": GalleryScreen(("open", "diverged"), "diverged"),
