@@ -156,7 +156,9 @@ def test_the_last_line_says_whether_a_run_can_start() -> None:
     assert warned == f"{finding} (8 checks on 2 hosts): ready to start, with 1 warning"
     failed = describe_verdict(history().session(TORCH, CLOCK).closed())
     assert failed.endswith("(8 checks on 2 hosts: 1 failed, 1 warning)")
-    lost = describe_verdict(history().session(CLOCK, HostLost(0, "node1: gone", reached=True)).closed())
+    lost = describe_verdict(
+        history().session(CLOCK, HostLost(0, "node1: gone", reached=True)).closed()
+    )
     assert "ready" not in lost
 
 
