@@ -1,4 +1,5 @@
-"""How long a run may take, by the newest sound run on the same hosts whose steps are as much work."""
+"""How long a run may take, by the newest recorded run on the same hosts whose steps are as much
+work, rather one without a flaw."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def list_timed_runs(runs_dir: Path) -> list[TimedRun]:
 
 def describe_estimate(plan: Plan, timed_runs: Iterable[TimedRun]) -> str:
     """Say how long a planned run takes: "takes ~12 s: 23 steps of 39 ms, 11 s start and tests, from
-    run 'baseline'". Where no run tells, say how many steps it makes; "" if that is not known either.
+    run 'baseline'". Where no run tells, say how many steps it makes; "" if that is not known
+    either.
     """
     work = expect_work(plan)
     job = plan.job
