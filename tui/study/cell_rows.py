@@ -38,6 +38,8 @@ DURATION_WIDTH = 9
 """Columns of the time that runs took."""
 AXIS_WIDTHS = range(12, 49)
 """Columns of the axis on which the values of runs stand."""
+AXIS_GAP = 1
+"""Columns before that axis, besides the one between all columns."""
 
 
 def best_word(study: Study) -> str:
@@ -154,7 +156,7 @@ def make_fact_columns(result: StudyResult, groups: Sequence[CellGroup], room: in
     if room >= steps_width and len(set(step_counts)) > 1:
         table.append((TableColumn("steps", steps_width), [TableCell(text) for text in step_texts]))
         room -= steps_width
-    axis_column = _make_axis_column(result.study, groups, room - SPACE - 1)
+    axis_column = _make_axis_column(result.study, groups, room - AXIS_GAP - 1)
     if axis_column:
         table.append(axis_column)
     rows = [
@@ -182,10 +184,10 @@ def _make_axis_column(
     title = _axis_title(ends, study, width)
     if not title:
         return None
-    column = TableColumn(f"  {title}", SPACE + width + 1, right=False)
-    cells = [
-        TableCell(f"  {draw_values(row_values, low, high, width)}") for row_values in values_by_row
-    ]
+    indent = " " * AXIS_GAP
+    column = TableColumn(f"{indent}{title}", AXIS_GAP + width + 1, right=False)
+    drawings = [draw_values(row_values, low, high, width) for row_values in values_by_row]
+    cells = [TableCell(indent + drawing) for drawing in drawings]
     return column, cells
 
 

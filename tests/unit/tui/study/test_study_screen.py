@@ -348,7 +348,7 @@ async def test_rows_with_the_same_values_are_one_until_a_key_or_enter_shows_them
         assert count_rows() == 2
         assert stage.line(f"─ runs of {same}, nodes 1 ─")
         names = ("all_reduce  ", "a ring of two  ", "ddp  ")
-        assert all(stage.line(name, "1  ✓ finished") for name in names), "side by side"
+        assert all(stage.line(name, "  1  ", "✓ finished") for name in names), "side by side"
         assert len(marked_lines(stage)) == 1, "only the cursor has its background"
         await pilot.press("v")
         await until(pilot, lambda: count_rows() == 6)
