@@ -88,7 +88,7 @@ def test_the_axis_of_the_values_has_its_ends_above_those_of_the_axis(
 
 
 def test_without_room_for_its_title_there_is_no_axis(guessing: StudyResult) -> None:
-    facts = make_fact_columns(guessing, [(row,) for row in guessing.cells], 36)
+    facts = make_fact_columns(guessing, [(row,) for row in guessing.cells], 35)
     assert [column.title for column in facts.columns] == ["duration", "steps"]
 
 
