@@ -28,6 +28,7 @@ from training.job import Job
 from training.wire.events import SESSION
 from training.wire.host_events import Hello, Spawned
 from tui.app.app import RankboardApp
+from tui.commands.doctor import describe_verdict
 from tui.doctor import checks, host_table
 from tui.doctor.check_verdict import exclude_hosts, judge_checks
 from tui.doctor.host_table import HostLine
@@ -145,6 +146,20 @@ def test_a_weak_host_has_its_value_beside_those_of_the_others() -> None:
     assert rest.title.startswith("all hosts: another run")
     assert rest.weak_hosts == (), "it is busy everywhere"
     assert checks.summarise(found) == "24 checks on 4 hosts: 2 warnings"
+
+
+def test_the_last_line_says_whether_a_run_can_start() -> None:
+    passed = describe_verdict(history().closed())
+    assert passed.endswith("8 checks on 2 hosts passed: ready to start")
+    warned = describe_verdict(history().session(CLOCK).closed())
+    finding = "▲ node2: its clock is 3,600 s ahead"
+    assert warned == f"{finding} (8 checks on 2 hosts): ready to start, with 1 warning"
+    failed = describe_verdict(history().session(TORCH, CLOCK).closed())
+    assert failed.endswith("(8 checks on 2 hosts: 1 failed, 1 warning)")
+    lost = describe_verdict(
+        history().session(CLOCK, HostLost(0, "node1: gone", reached=True)).closed()
+    )
+    assert "ready" not in lost
 
 
 def test_exit_codes() -> None:

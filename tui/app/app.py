@@ -300,8 +300,8 @@ class RankboardApp(Dashboard[OpenRuns]):
 
     def on_show_checks(self, message: ShowChecks) -> None:
         """Show the checks of the form; those of a run are shown as in every dashboard."""
+        from tui.doctor.run_facts import describe_run
         from tui.doctor.screen import DoctorScreen
-        from tui.launch.run_facts import describe_run
         from tui.launch.screen import LaunchScreen
 
         if isinstance(self.screen, LaunchScreen):
