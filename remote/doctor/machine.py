@@ -7,8 +7,9 @@ import math
 
 from remote.doctor.host_facts import FAILED, OK, WARNING, CheckedHost, HostFinding
 from remote.doctor.step_estimate import cores_of_rank, estimate_exclusion
-from remote.format import count, duration, size
+from remote.format import count, duration, listed, size
 from remote.transport.failure import advise_room
+from training.wire.host_events import Hello
 
 GIB = 2**30
 DISK_NEEDED = 16 * 2**20
@@ -18,10 +19,10 @@ take."""
 MEMORY_NEEDED = 128 * 2**20
 MEMORY_WANTED = 512 * 2**20
 """Bytes that a rank takes at the very least, and those of a small model with torch."""
+BUSY = 0.5
+"""The share of a host's cores that others may keep busy. Agents name the processes above it."""
 CLOCK = 1.0
 """Seconds that a clock may be off; less is the way there and back."""
-BUSY = 0.5
-"""The share of a host's cores that others may keep busy."""
 
 
 def check_address(checked: CheckedHost) -> HostFinding | str:
@@ -187,13 +188,23 @@ def check_load(checked: CheckedHost) -> HostFinding | str:
     if other_load <= max(1.0, BUSY * first_hello.cores):
         return f"{first_hello.load:.1f}"
     processes = count(round(other_load), "other process", "other processes")
+    there = "" if checked.plan.is_local else " there"
+    advice = f"run top{there} to see them, and wait for their end"
+    if first_hello.busiest:
+        advice = f"wait for the end of {_name_busiest(first_hello)}"
     return HostFinding(
         WARNING,
         f"about {processes} on {count(first_hello.cores, 'core')} slow every rank down",
-        f"run top{'' if checked.plan.is_local else ' there'} to see them, and wait for their end"
-        f"{exclude_advice}",
+        f"{advice}{exclude_advice}",
         value=f"{first_hello.load:.1f}",
     )
+
+
+def _name_busiest(hello: Hello) -> str:
+    """Name the busiest processes: "python (1.9 cores) and cc1plus (0.8)"."""
+    (first_name, first_cores), *others = hello.busiest
+    first_text = f"{first_name} ({count(first_cores, 'core')})"
+    return listed([first_text, *(f"{name} ({cores:g})" for name, cores in others)])
 
 
 def check_gpus(checked: CheckedHost) -> HostFinding | str:

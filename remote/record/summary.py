@@ -28,7 +28,7 @@ from remote.run.state.script_rank import ScriptRank
 from remote.run.state.types import Cause
 from training.wire.host_events import Hello
 
-LATER_FACTS = ("data_damaged", "data_unread", "data_unreachable", "link_speeds")
+LATER_FACTS = ("busiest", "data_damaged", "data_unread", "data_unreachable", "link_speeds")
 """Facts of hosts that older runs lack."""
 HOW_FOUND = ("time", "evidence", "refused", "names_hosts", "pid")
 """Fields of a cause that only say how it was found, and how to make its text."""

@@ -303,6 +303,13 @@ def test_one_machine_under_several_names(address: str) -> None:
     assert "keep node1 alone, with slots = 2" in told[0].advice
 
 
+def test_of_a_busy_host_the_programs_are_named_that_keep_it_busy() -> None:
+    busy = hello(2, load=7.6, busiest=(("python", 1.9), ("cc1plus", 0.8)))
+    [found] = [one for one in check(plan(), [hello(1), busy, hello(3)]) if one.outcome != doctor.OK]
+    assert found.advice.startswith("wait for the end of python (1.9 cores) and cc1plus (0.8)")
+    assert "top" not in found.advice
+
+
 def test_the_hosts_of_a_busy_machine_tell_the_same() -> None:
     """What they measure differs, as each measures while others start."""
     box = [hello(n, boot_id="box", load=load) for n, load in ((1, 20.0), (2, 21.0), (3, 3.0))]

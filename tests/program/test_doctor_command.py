@@ -28,6 +28,7 @@ from training.job import Job
 from training.wire.events import SESSION
 from training.wire.host_events import Hello, Spawned
 from tui.app.app import RankboardApp
+from tui.commands.doctor import describe_verdict
 from tui.doctor import checks, host_table
 from tui.doctor.check_verdict import exclude_hosts, judge_checks
 from tui.doctor.host_table import HostLine
@@ -145,6 +146,20 @@ def test_a_weak_host_has_its_value_beside_those_of_the_others() -> None:
     assert rest.title.startswith("all hosts: another run")
     assert rest.weak_hosts == (), "it is busy everywhere"
     assert checks.summarise(found) == "24 checks on 4 hosts: 2 warnings"
+
+
+def test_the_last_line_says_whether_a_run_can_start() -> None:
+    passed = describe_verdict(history().closed())
+    assert passed.endswith("8 checks on 2 hosts passed: ready to start")
+    warned = describe_verdict(history().session(CLOCK).closed())
+    finding = "▲ node2: its clock is 3,600 s ahead"
+    assert warned == f"{finding} (8 checks on 2 hosts): ready to start, with 1 warning"
+    failed = describe_verdict(history().session(TORCH, CLOCK).closed())
+    assert failed.endswith("(8 checks on 2 hosts: 1 failed, 1 warning)")
+    lost = describe_verdict(
+        history().session(CLOCK, HostLost(0, "node1: gone", reached=True)).closed()
+    )
+    assert "ready" not in lost
 
 
 def test_exit_codes() -> None:
@@ -447,8 +462,9 @@ async def test_the_checks_say_what_it_is_worth_to_leave_a_host_out() -> None:
         assert advised
         assert other
         assert len(other[1]) == pytest.approx(4 * len(advised[1]), abs=3), "as long as a step"
-        assert "what would start" in drawn
-        assert "steps per epoch" in drawn
+        assert re.search(r"what would start\n +without node2 +with all 2 hosts *\n", drawn), drawn
+        assert re.search(r"batch of 32 per rank +4 ranks on 2 hosts: batch of 16", drawn)
+        assert drawn.count("steps per epoch") == 2
         await pilot.resize_terminal(70, 24)
         await until(pilot, lambda: "32 samples per rank" not in screen_text(stage.app))
         assert "4x faster" in screen_text(stage.app), "the bars have the room of the rest"

@@ -56,7 +56,7 @@ def test_a_run_is_left_and_stopped(sshd: Sshd) -> None:
     hosts = ("--hosts", str(sshd.hosts_toml(sshd.make_hosts(2))))
     run("--run", "--detach", *hosts, *QUICK, "--steps", "100000")
     (live,) = run("ps", "--live", "--json", *hosts).splitlines()
-    assert json.loads(live)["phase"] == "training"
+    assert json.loads(live)["state"] == "training"
     run("stop", "last", *hosts)
     assert "stopped" in run("runs")
 

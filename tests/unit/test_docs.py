@@ -46,7 +46,7 @@ from tui.kit.exit import UsageError
 DOCUMENTATION = [README, *DOCS_PAGES]
 FOR_USERS = [page for page in DOCUMENTATION if page.parent.name != "explanation"]
 OTHERS = {
-    *("--help", "--logdir", "--extra-index-url", "--force", "--from"),
+    *("--help", "--logdir", "--extra-index-url", "--force", "--from", "--locked", "--extra"),
     *("--nodes", "--ntasks", "--ntasks-per-node", "--gpus-per-node", "--cpus-per-task"),
     *("--time", "--output", "--steps"),
 }

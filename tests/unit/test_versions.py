@@ -1,6 +1,8 @@
-"""The versions of packages: those that uv installs are those that pip installs."""
+"""Versions: what uv installs is what pip installs, and the release is the same everywhere."""
 
 from __future__ import annotations
+
+import re
 
 import tomllib
 from packaging.requirements import Requirement
@@ -20,3 +22,13 @@ def test_both_files_of_versions_say_the_same() -> None:
         for requirement in constraints
     }
     assert pinned == versions
+
+
+def test_the_release_is_the_same_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    releases = re.findall(
+        r"^## ([\d.]+) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
+    assert citation
+    assert citation[1] == releases[0] == project["version"]

@@ -66,6 +66,9 @@ class Hello(Event):
     load: float = 0.0
     """Tasks that keep the usable cores busy: the mean of the last minute, or the present number if
     it is less."""
+    busiest: tuple[tuple[str, float], ...] = ()
+    """Where the load is worth a warning, the processes that take the most of it by name, and the
+    cores that they keep busy; the busiest first."""
     backends: tuple[str, ...] = ()
     """What torch was built for, such as ("cuda 13.0",)."""
     flags: tuple[str, ...] = ()

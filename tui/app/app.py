@@ -300,8 +300,8 @@ class RankboardApp(Dashboard[OpenRuns]):
 
     def on_show_checks(self, message: ShowChecks) -> None:
         """Show the checks of the form; those of a run are shown as in every dashboard."""
+        from tui.doctor.run_facts import describe_run
         from tui.doctor.screen import DoctorScreen
-        from tui.launch.run_facts import describe_run
         from tui.launch.screen import LaunchScreen
 
         if isinstance(self.screen, LaunchScreen):
@@ -309,8 +309,8 @@ class RankboardApp(Dashboard[OpenRuns]):
             message.prevent_default()
             if self.runs.checks and self._last_check:
                 check_again = partial(self._check, self.screen, self._last_check)
-                facts = describe_run(self.runs.checks.plan, self.runs.launch.link)
-                screen = DoctorScreen(self.runs.checks, check_again, facts)
+                describe = partial(describe_run, link=self.runs.launch.link)
+                screen = DoctorScreen(self.runs.checks, check_again, describe)
                 self.push_screen(screen, self.screen.take_doctor_answer)
 
     def on_new_run(self, message: NewRun) -> None:

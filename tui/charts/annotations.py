@@ -133,6 +133,19 @@ def put_step_label(
     _put_beside(picture, row, column, label.text, MARK_COLOUR)
 
 
+def put_above_bars(picture: DotPicture, rows: range, share: float, text: str) -> None:
+    """Write a text into the first of these rows with so many cells without a bar, as near to a
+    share of the x axis as there is room, or else nowhere."""
+    width = picture.dots.shape[1]
+    near_start = cell_at(share, width) - len(text) // 2
+    starts = sorted(range(width - len(text) + 1), key=lambda start: abs(start - near_start))
+    for row in rows:
+        for start in starts:
+            if picture.is_free(row, start - 1, start + len(text) + 1):
+                picture.put(row, start, text, MARK_COLOUR)
+                return
+
+
 def put_peaks(
     picture: DotPicture, curves: Sequence[Curve], x_axis: Axis, y_axis: Axis, unit: Unit
 ) -> None:

@@ -270,35 +270,50 @@ def legend(drawing: Drawing, view: ChartView, room: int) -> ColouredTexts:
 def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
     """Return the signs of a mean and its band, and the newest and the best value of tests.
 
-    With little room, the first ones go.
+    With little room, the mean goes first, whose end has a name, and the band last of all that has
+    no other name.
     """
-    parts: ColouredTexts = []
+    means: ColouredTexts = []
+    band: ColouredTexts = []
     line = drawing.lines[0] if drawing.lines else None
     if line and line.row < 0 and len(line.points):
         if any(curve.is_raw for curve in drawing.curves):
-            parts += [(f"{palette.sign('raw')} step", LINE)]
+            means += [(f"{palette.sign('raw')} step", LINE)]
+        average = "mean"
         if drawing.smoothing:
             average = _average(drawing) if drawing.is_headline else "ema"
-            parts += [(f"{palette.sign('curve')} {average}", LINE)]
-        else:
-            parts += [(f"{palette.sign('curve')} mean", LINE)]
+        means += [(f"{palette.sign('curve')} {average}", LINE)]
         if any(curve.band for curve in drawing.curves):
-            parts += [(f"{palette.sign('band')} {drawing.band_name}", LINE)]
+            band = [(f"{palette.sign('band')} {drawing.band_name}", LINE)]
+    tests, brief_tests = _legend_of_tests(drawing)
+    choices = (
+        [*means, *band, *tests],
+        [*means[1:], *band, *tests],
+        [*band, *tests],
+        [*band, *brief_tests],
+        tests,
+        brief_tests,
+    )
+    fitting = (parts for parts in map(_spaced, choices) if _total_length(parts) <= room)
+    return next(fitting, [])
+
+
+def _legend_of_tests(drawing: Drawing) -> tuple[ColouredTexts, ColouredTexts]:
+    """Return the newest and the best value of tests, and what is most important of them."""
     # The header's best is the accuracy, and that test may have had another loss.
     best_word = "best" if drawing.options.unit is Unit.SHARE else "lowest"
+    sign = palette.sign("test")
+    texts: ColouredTexts = []
     for curve in drawing.curves:
         test_text = f"{curve.end_name} {curve.end_value}"
-        sign = palette.sign("test")
         if curve.signed and curve.end_value == drawing.best_test:
-            parts += [(f"{sign} {test_text} ({best_word})", curve.colour)]
-            continue
+            newest = f"{sign} {test_text}"
+            return [(f"{newest} ({best_word})", curve.colour)], [(newest, curve.colour)]
         if curve.colour == TEST:
-            parts += [(test_text, curve.colour)]
+            texts += [(test_text, curve.colour)]
         if curve.signed:
-            parts += [(f"{sign} {best_word} {drawing.best_test}", curve.colour)]
-    while parts and _total_length(_spaced(parts)) > room:
-        parts.pop(0)
-    return _spaced(parts)
+            texts += [(f"{sign} {best_word} {drawing.best_test}", curve.colour)]
+    return texts, texts[-1:]
 
 
 def _spaced(parts: ColouredTexts) -> ColouredTexts:

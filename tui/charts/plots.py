@@ -15,6 +15,7 @@ from tui.charts.annotations import (
     PointLabel,
     StepLabel,
     find_peak,
+    put_above_bars,
     put_end_name,
     put_peaks,
     put_point_label,
@@ -156,18 +157,12 @@ class BarPlot(Struct, frozen=True):
         return max(self.lanes, key=lambda lane: lane.rows, default=None)
 
     def end_names(self, x_axis: Axis) -> list[EndName]:
-        """Return the values of the lanes, and below them how far bars go beyond, if they do."""
+        """Return the values of the lanes."""
         names = []
         for lane in self.lanes:
             curve = self.curves[lane.curve]
             if curve.end_value:
                 names.append(EndName("", curve.end_value, curve.colour, lane.top, x_axis.high))
-            lane_axis = Axis(0.0, lane.high)
-            peak, _ = find_peak(replace(curve, band=False), x_axis, lane_axis)
-            if peak > -math.inf and lane.rows > 1:
-                text = f"max {format_value(peak, self.unit)}"
-                colour = raster.MARK_COLOUR
-                names.append(EndName("", text, colour, lane.top + 1, x_axis.high))
         return names
 
     def draw(self, x_axis: Axis, width: int) -> DotPicture:
@@ -178,4 +173,12 @@ class BarPlot(Struct, frozen=True):
         return draw_bars(all_columns, self.lanes, self.rows, width)
 
     def annotate(self, picture: DotPicture, x_axis: Axis) -> None:
-        """Leave the bars as they are: a text on them would hide some."""
+        """Write into each lane how far bars go beyond it, if they do and there is room above
+        them."""
+        for lane in self.lanes:
+            curve = replace(self.curves[lane.curve], band=False)
+            peak, x = find_peak(curve, x_axis, Axis(0.0, lane.high))
+            if peak > -math.inf and lane.rows > 1:
+                text = f"max {format_value(peak, self.unit)}"
+                rows = range(lane.top, lane.top + lane.rows)
+                put_above_bars(picture, rows, x_axis.share_of(x), text)

@@ -150,10 +150,10 @@ def _print_checks(state: RunState, json: bool) -> None:
         echo("".join(f"{dumps(check)}\n" for check in checks.to_objects(state)), end="")
     else:
         _print_table(state)
-    narrate(_describe_verdict(state))
+    narrate(describe_verdict(state))
 
 
-def _describe_verdict(state: RunState) -> str:
+def describe_verdict(state: RunState) -> str:
     """Return the verdict on the checks in a line, with their number."""
     verdict = judge_checks(state)
     if verdict is None:
@@ -161,6 +161,11 @@ def _describe_verdict(state: RunState) -> str:
     sign = palette.sign(checks.SIGNS[verdict.outcome])
     if verdict.outcome == OK:
         return f"{sign} {verdict.title}: ready to start"
+    if verdict.outcome == WARNING and checks.get_exit_code(state) == 0:
+        return (
+            f"{sign} {verdict.title} ({checks.count_checks(state)}): ready to start, with "
+            f"{checks.count_outcomes(state)}"
+        )
     return f"{sign} {verdict.title} ({checks.summarise(state)})"
 
 

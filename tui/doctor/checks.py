@@ -224,9 +224,12 @@ def summarise(state: RunState) -> str:
     """Sum up the checks: "16 checks on 4 hosts: all passed"."""
     if not state.checks:
         return "no checks"
-    checks = count(len(state.checks), "check")
-    hosts = count(len(state.hosts), "host")
-    return f"{checks} on {hosts}: {count_outcomes(state)}"
+    return f"{count_checks(state)}: {count_outcomes(state)}"
+
+
+def count_checks(state: RunState) -> str:
+    """Count the checks and the hosts: "16 checks on 4 hosts"."""
+    return f"{count(len(state.checks), 'check')} on {count(len(state.hosts), 'host')}"
 
 
 def count_outcomes(state: RunState) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 from textual.app import ComposeResult
@@ -16,6 +18,7 @@ from textual.widgets import Static
 from remote.doctor.doctor import FAILED, OK, WARNING
 from remote.doctor.step_estimate import ExclusionEstimate, estimate_exclusion
 from remote.format import count, listed
+from remote.plan.plan import Plan
 from remote.run.findings.start_waits import REACHING, Wait, waiting
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
@@ -28,6 +31,7 @@ from tui.kit.inks import MUTED
 from tui.kit.messages import CopyCommand
 from tui.kit.run_session import HostChecks, LiveScreen
 from tui.kit.session_clock import SessionClock
+from tui.kit.text_table import align_lines
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
 
@@ -94,11 +98,11 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         self,
         session: HostChecks,
         check_again: Callable[[], HostChecks] | None = None,
-        run_facts: Sequence[str] = (),
+        describe_run: Callable[[Plan], Sequence[str]] = lambda _: (),
     ) -> None:
-        """`run_facts` say what the form would start, one line each."""
+        """`describe_run` says what the form would start by a plan, one line each."""
         super().__init__()
-        self._run_facts = run_facts
+        self._describe_run = describe_run
         self._session = session
         self._check_again = check_again
         self._clock = SessionClock()
@@ -164,7 +168,7 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
             if len(lines) + len(passed_lines) <= room.height:
                 break
         self._is_listing_passed = table.lists_all
-        facts = self._list_run_facts()
+        facts = self._list_run_facts(room.width)
         if len(lines) + len(facts) + len(passed_lines) <= room.height:
             lines += facts
         return Content("\n").join(_draw_line(line, room.width) for line in lines + passed_lines)
@@ -213,13 +217,27 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
             HostChoice(f"with all {estimate.with_all.hosts} hosts", estimate.with_all),
         ]
 
-    def _list_run_facts(self) -> list[HostLine]:
-        """Return lines that say what the form would start."""
-        if not self._run_facts:
+    def _list_run_facts(self, width: int) -> list[HostLine]:
+        """Return lines that say what the form would start; where hosts hold up the others and there
+        is room, beside it what would start without them."""
+        plan = self._session.plan
+        facts = self._describe_run(plan)
+        if not facts:
             return []
-        title = HostLine([(checks.TITLE, "  what would start")])
-        facts = [HostLine([("", f"  {fact}")]) for fact in self._run_facts]
-        return [title, *facts, HostLine()]
+        title = "  what would start"
+        weak_hosts = self._verdict.weak_hosts
+        kept_hosts = tuple(host for host in plan.hosts if host.name not in weak_hosts)
+        if 0 < len(kept_hosts) < len(plan.hosts):
+            kept_facts = self._describe_run(replace(plan, hosts=kept_hosts))
+            heads = (f"without {listed(weak_hosts)}", f"with all {len(plan.hosts)} hosts")
+            pairs = zip_longest((heads[0], *kept_facts), (heads[1], *facts), fillvalue="")
+            head, *lines = align_lines([("", *pair) for pair in pairs])
+            if max(map(len, (head, *lines))) <= width:
+                texts = [HostLine([("", line)]) for line in lines]
+                head_line = HostLine([(checks.HEAD, head)])
+                return [HostLine([(checks.TITLE, title)]), head_line, *texts, HostLine()]
+        texts = [HostLine([("", f"  {fact}")]) for fact in facts]
+        return [HostLine([(checks.TITLE, title)]), *texts, HostLine()]
 
     def _list_passed(self, state: RunState, table: HostTable, width: int) -> list[HostLine]:
         """Return how many checks were passed, and if asked for, those that the table lacks."""

@@ -16,6 +16,7 @@ from remote.plan.dry_run import notes
 from remote.plan.pasted.line import PastedLine
 from tui.doctor.check_verdict import judge_checks
 from tui.doctor.checks import take_findings
+from tui.doctor.run_facts import describe_batch, describe_run, list_hosts
 from tui.doctor.screen import DoctorAnswer
 from tui.flags.pasted import describe_problem
 from tui.kit import palette
@@ -38,7 +39,6 @@ from tui.launch.form_verdict import FormVerdict, judge_form
 from tui.launch.host_marks import HostMark, mark_hosts, summarise
 from tui.launch.presets_dialog import PresetForm
 from tui.launch.run_estimate import TimedRun, describe_estimate, list_timed_runs
-from tui.launch.run_facts import describe_batch, describe_run, list_hosts
 
 WIDE = 100
 """Columns from which on the description of the run stands beside the fields."""

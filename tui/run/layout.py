@@ -30,6 +30,9 @@ TALL_CHART = 11
 """Lines of each of two charts above each other, at least."""
 MIN_START_LOG = 5
 """Lines of the log below the hosts while a run starts, at the least, if there is room."""
+MIN_START_CARD = 5
+"""Lines of the card of the run between the hosts and the ranks while it starts, without its frame,
+at the least."""
 MIN_LOG = 8
 """Lines of the body below which the log is left out."""
 GAP = 2
@@ -128,6 +131,11 @@ def _without_charts(width: int, height: int, contents: Contents) -> Arrangement:
         ranks_height = min(contents.rank_lines + frame, free_height - top_height)
     if not log_height:
         top_height = height - ranks_height
+    if contents.is_starting and is_framed and width >= BESIDE_WIDTH and not has_card:
+        log_height = max(MIN_START_LOG, height // 5)
+        card_height = height - top_height - ranks_height - log_height
+        if card_height >= MIN_START_CARD + 2:
+            return _start_rows(width, top_height, card_height, ranks_height, log_height)
     top, room = Region(0, 0, width, height).split_horizontal(top_height)
     ranks, log = room.split_horizontal(ranks_height)
     card = NOWHERE
@@ -136,6 +144,20 @@ def _without_charts(width: int, height: int, contents: Contents) -> Arrangement:
     hosts, ranks = (top, ranks) if contents.host_lines else (NOWHERE, top)
     return Arrangement(
         card=card, hosts=hosts, ranks=ranks or NOWHERE, log=log or NOWHERE, is_framed=is_framed
+    )
+
+
+def _start_rows(
+    width: int, hosts_height: int, card_height: int, ranks_height: int, log_height: int
+) -> Arrangement:
+    """The hosts and the run where charts will be, the ranks and the log where they stay then."""
+    ranks_top = hosts_height + card_height
+    return Arrangement(
+        hosts=Region(0, 0, width, hosts_height),
+        card=Region(0, hosts_height, width, card_height),
+        ranks=Region(0, ranks_top, width, ranks_height),
+        log=Region(0, ranks_top + ranks_height, width, log_height),
+        is_framed=True,
     )
 
 

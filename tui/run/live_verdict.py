@@ -8,8 +8,6 @@ from itertools import islice
 
 from textual.content import Content
 
-from remote.doctor.host_facts import WARNING
-from remote.events import CheckFinished
 from remote.format import clock, count, duration, moment
 from remote.run.findings.alerts import Alarm, Alert, Key, find_alerts, sort_by_urgency
 from remote.run.findings.start_progress import is_starting
@@ -21,6 +19,7 @@ from tui.kit import palette
 from tui.kit.inks import MUTED
 from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.run.components.advice_text import describe_advice
+from tui.run.components.check_warning import LOAD, CheckWarning, list_warnings, read_warning
 from tui.run.end_verdict import list_failure_reasons
 from tui.run.learning_verdict import describe_stop
 from tui.run.run_verdict import RunVerdict, VerdictKeys, find_advised_key, make_hide_key
@@ -42,7 +41,7 @@ def judge_live_run(
     alerts: Sequence[Alert],
     keys: VerdictKeys,
     now: float,
-    notice: CheckFinished | None = None,
+    notice: CheckWarning | None = None,
 ) -> RunVerdict:
     """Return what is wrong with a run that has not ended. `alerts`, and a `notice` where there are
     none, are those that the user has not hidden."""
@@ -53,8 +52,12 @@ def judge_live_run(
             Severity.BAD, f"failing: {run.cause.culprit_text}", reasons, (first_error,)
         )
     if not alerts and notice:
-        remedies = tuple(filter(None, (notice.command or notice.advice,)))
-        return RunVerdict(Severity.WARN, notice.text, remedies, (make_hide_key(keys),))
+        next_keys = [make_hide_key(keys)]
+        if notice.advice:
+            next_keys.insert(0, find_advised_key(run, notice.advice, keys))
+        return RunVerdict(
+            Severity.WARN, notice.title, notice.reasons, tuple(next_keys), notice.advice
+        )
     if not alerts:
         return RunVerdict()
     worst_alert, *others = sort_by_urgency(alerts)
@@ -124,15 +127,15 @@ def _list_keys(
     return tuple(next_keys)
 
 
-def find_load_notice(run: RunState) -> CheckFinished | None:
+def find_load_notice(run: RunState) -> CheckWarning | None:
     """Return what else keeps the hosts of a user's own program busy, once it has started; None if
     nothing is known. It was found before the start, so it may not hold any more after a while."""
     is_over = run.phase is RunPhase.ENDED or run.elapsed > NOTICE_SECONDS
     # While it starts, it stands with the hosts.
     if run.plan.job or is_over or is_starting(run):
         return None
-    findings = (check for (_, name), check in run.checks.items() if name == "load")
-    return next((check for check in findings if check.outcome == WARNING), None)
+    load_checks = [check for check in list_warnings(run) if check.check == LOAD]
+    return read_warning(run, load_checks[0]) if load_checks else None
 
 
 def list_open_alerts(run: RunState, hidden: Collection[Key]) -> list[Alert]:

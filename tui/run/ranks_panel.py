@@ -50,6 +50,7 @@ NARROW = 100
 NARROW_WIDTH = 17
 """Their width there."""
 BUSY_REMARK = "busy: median without waits, others: means"
+SHORT_BUSY_REMARK = "busy: median without waits"
 """What tells that column from the phase "compute"."""
 
 
@@ -233,7 +234,8 @@ class RanksPanel(TablePanel):
                 cell = rank_column.cell(first_row)
             shared_texts.append(f"{cell.text} {rank_column.border_text}".strip())
         has_busy = any(rank_column.name == "busy" for rank_column in self._drawn_columns)
-        remark = BUSY_REMARK if has_busy else ""
+        busy_remark = SHORT_BUSY_REMARK if self.size.width < NARROW else BUSY_REMARK
+        remark = busy_remark if has_busy else ""
         self.caption(order_note, shared_texts, before_facts="  each: ", remark=remark)
 
     def _show_heat(self, run: RunState) -> None:

@@ -54,9 +54,11 @@ def find_advised_key(run: RunState, advice: Advice, keys: VerdictKeys) -> NextKe
     match advice.remedy:
         case Remedy.EXCLUDE_HOST:
             return NextKey(keys.copy, f"copy the command {text}")
-        case Remedy.CONTINUE_RANK if len(command := make_command(run, advice)) <= SHORT_COMMAND:
-            return NextKey(keys.copy, f'copy "{command}"')
-        case Remedy.END_PROGRAMS | Remedy.CONTINUE_RANK:
+        case Remedy.RUN_COMMAND | Remedy.END_PROGRAMS | Remedy.CONTINUE_RANK:
+            command = make_command(run, advice)
+            # What it gains has no room beside a command.
+            if len(command) <= SHORT_COMMAND and not advice.step_seconds:
+                return NextKey(keys.copy, f'copy "{command}"')
             return NextKey(keys.copy, f"copy the command to {text}")
         case Remedy.SHOW_STACKS:
             return NextKey(keys.stacks, text)

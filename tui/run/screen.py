@@ -43,9 +43,9 @@ from tui.run.components.header import RunHeader
 from tui.run.components.header_lines import NO_REPLAY, ReplayNote
 from tui.run.components.note import RecordNote
 from tui.run.components.record_lines import ReplaySlider, describe_end, describe_replay
-from tui.run.components.start_strip import StartStrip
 from tui.run.live_verdict import list_alerts
 from tui.run.run_verdict import VerdictKeys
+from tui.run.start_strip import StartStrip
 from tui.run.verdict_panel import VerdictPanel
 
 NO_OTHER = "no other run is open here: rankboard alone lists all runs, and opens several"

@@ -81,7 +81,7 @@ class VerdictPanel(VerticalScroll):
 
     def _judge_live(self, run: RunState, keys: VerdictKeys) -> RunVerdict:
         notice = find_load_notice(run)
-        if notice and notice.text in self._hidden_titles:
+        if notice and notice.title in self._hidden_titles:
             notice = None
         verdict = judge_live_run(run, self._open, keys, self._clock.now(run), notice)
         has_learning = self._learning.title and self._learning.title not in self._hidden_titles

@@ -10,6 +10,7 @@ from enum import StrEnum
 class Remedy(StrEnum):
     """What helps."""
 
+    RUN_COMMAND = "run command"
     EXCLUDE_HOST = "exclude host"
     END_PROGRAMS = "end other programs"
     CONTINUE_RANK = "continue rank"
@@ -28,6 +29,8 @@ class Advice:
     remedy: Remedy
     host: str = ""
     """The host that is left out, or on which something is to be done."""
+    command: str = ""
+    """What is to be typed, where a check has said it."""
     rank: int = -1
     """The rank that a signal has stopped; -1 if none has."""
     step_seconds: float = 0.0

@@ -38,7 +38,7 @@ from tui.charts.chart_view import ChartView, CurveMode, XAxis
 from tui.charts.kinds import ChartKind, available
 from tui.charts.make_drawing import make_drawing, steps_to_refine
 from tui.export import csv
-from tui.export.tables import STEP_TABLES, make_small_tables, summarise
+from tui.export.tables import STEP_TABLES, count_rows, make_small_tables, summarise
 from tui.kit.inks import DARK
 from tui.kit.widgets.verdict_strip import Severity, draw_verdict
 from tui.log.margin import LogMargin
@@ -308,7 +308,8 @@ def _check_figures(run: RunFigures) -> None:
     """The figures that exports and comparisons are made of."""
     step_tables = [make_table(run.steps) for make_table in STEP_TABLES.values()]
     for table in (*step_tables, *make_small_tables(run).values()):
-        csv.format_rows(table)
+        if count_rows(table):
+            csv.CsvFiles.convert(table)
     json.dumps(summarise(run), allow_nan=False)
     run.step_seconds()
     run.samples_per_second()

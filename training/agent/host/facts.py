@@ -32,10 +32,14 @@ TYPE_CHECKING = False  # as typing itself takes long to import
 if TYPE_CHECKING:
     from typing import Any
 
+    from training.agent.host.busiest import BusyProcesses
+
 BACKENDS = ("cuda", "hip", "xpu")
 """The backends that torch may be built for besides CPUs, by their names in its version.py."""
 UNKNOWN_SPEED = 2**32 - 1
 """Mbit/s that Linux tells of an interface whose driver does not know its speed, as -1."""
+BUSY_SHARE = 0.5
+"""The share of the cores that may be busy without being worth a warning, as the launcher has it."""
 LOOPBACK = "lo"
 MAX_SECONDS_OF_TC = 2.0
 Interface = tuple[str, str, int]
@@ -49,6 +53,10 @@ def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
     `folder` is the run's folder, which need not exist; `needs` is what the job needs (see the
     module `needs`), as JSON.
     """
+    # First, so that processes are watched while the other facts are found.
+    load = cpu_load()
+    cores = usable_cores()
+    busy_processes = _watch_processes(load, cores)
     system_info = os.uname()
     interfaces = list_interfaces()
     route_source = _source_address(route_to)
@@ -61,7 +69,7 @@ def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
         "executable": sys.executable,
         "platform": f"{system_info.sysname} {system_info.release} {system_info.machine}",
         "boot_id": read_text("/proc/sys/kernel/random/boot_id").strip() or socket.gethostname(),
-        "cores": usable_cores(),
+        "cores": cores,
         "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "torch": torch_constants.get("__version__", ""),
         "torchvision": package_version("torchvision"),
@@ -72,7 +80,7 @@ def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
         "folder": folder,
         "memory_free": memory_free(),
         "disk_free": disk_free(folder),
-        "load": cpu_load(),
+        "load": load,
         "backends": tuple(
             f"{name} {torch_constants[name]}" for name in BACKENDS if name in torch_constants
         ),
@@ -81,7 +89,17 @@ def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
         "code_changed": agent.code_changed,
         "runs": find_live_runs(folder),
         **(_check_job_needs(needs, folder) if needs else {}),
+        "busiest": busy_processes.find_busiest() if busy_processes else (),
     }
+
+
+def _watch_processes(load: float, cores: float) -> BusyProcesses | None:
+    """Watch the processes of this host from now on, if the load is worth a warning."""
+    if not LINUX or load <= max(1.0, BUSY_SHARE * cores):
+        return None
+    from training.agent.host.busiest import BusyProcesses  # which most hosts do not need
+
+    return BusyProcesses()
 
 
 def _check_job_needs(needs: str, folder: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def describe_advice(run: RunState, advice: Advice, stacks_key: str = "s") -> str
         case Remedy.SHOW_STACKS:
             text = f"{stacks_key} {text}"
         case Remedy.LOWER_LR | Remedy.OTHER_LR | Remedy.FEWER_EPOCHS | Remedy.LARGER_BATCH:
-            text = f"new run {text}"
+            text = f"try a new run {text}"
         case Remedy.EXCLUDE_HOST:
             text = f"{text}: the same command with --exclude {advice.host}"
         case _:
@@ -33,6 +33,8 @@ def describe_remedy(advice: Advice, *, is_for_next: bool = False) -> str:
     gain = f" (about {step_time(advice.step_seconds)}/step)" if advice.step_seconds else ""
     lr_now = f" (now {advice.lr:g})" if advice.lr else ""
     match advice.remedy:
+        case Remedy.RUN_COMMAND:
+            return "do what helps"
         case Remedy.EXCLUDE_HOST:
             next_text = " for the next run" if is_for_next else ""
             return f"without {advice.host}{next_text}{gain}"
@@ -59,17 +61,21 @@ def describe_remedy(advice: Advice, *, is_for_next: bool = False) -> str:
 
 
 def make_command(run: RunState, advice: Advice) -> str:
-    """Return what does what an advice says if it is typed in a shell; "" for a command of
-    rankboard, and where nothing does."""
+    """Return what does what an advice says if it is typed in a shell; "" where nothing
+    does, and for the command of the run with another setting."""
     match advice.remedy:
+        case Remedy.RUN_COMMAND:
+            return advice.command
         case Remedy.END_PROGRAMS:
-            return _run_there(run, advice.host, ["top", "-b", "-n", "1"])
+            # Over SSH there is no terminal for the screen of `top`.
+            return _run_there(run, advice.host, ["top", "-b", "-n", "1"], here="top")
         case Remedy.CONTINUE_RANK:
             return _run_there(run, advice.host, ["kill", "-CONT", str(run.ranks[advice.rank].pid)])
     return ""
 
 
-def _run_there(run: RunState, host_name: str, words: list[str]) -> str:
-    """Return the command line that runs these words on a host of the run."""
+def _run_there(run: RunState, host_name: str, words: list[str], here: str = "") -> str:
+    """Return the command line that runs these words on a host of the run; `here` instead, if it is
+    another one, where the host is this machine."""
     host = next(host for host in run.plan.hosts if host.name == host_name)
-    return load_transport(host.transport).by_hand(host, words) or shlex.join(words)
+    return load_transport(host.transport).by_hand(host, words) or here or shlex.join(words)

@@ -27,7 +27,7 @@ NO_TOTAL = "no ETA: the program prints no total"
 """Why a script has neither a bar of progress nor an end."""
 NO_ALERTS = "no alerts"
 """What is said of a run of which nothing is to be told: how well it does is another question."""
-STOPS_WITH_TERMINAL = "stops if this terminal closes"
+STOPS_WITH_TERMINAL = ("stops if this terminal closes", "stops if terminal closes")
 MIN_PRAISE_WIDTH = 60
 """Columns of a header from which on it says so."""
 _TIE = "\xa0"
@@ -120,8 +120,8 @@ def title_line(
         choices = [(works[0], f"{given_name} ({run.plan.run})")]
         choices += [(work, given_name) for work in works]
     # Whoever does not know it loses the run; by its own name it is found elsewhere, too.
-    risk = f"{STOPS_WITH_TERMINAL}{GAP}" if stops_with_terminal else ""
-    titles = [(work, risk, name) for work, name in choices if risk]
+    risks = [f"{text}{GAP}" for text in STOPS_WITH_TERMINAL if stops_with_terminal]
+    titles = [(work, risk, name) for risk in risks for work, name in choices]
     titles += [(work, "", name) for work, name in choices]
     titles += [(work, "", "") for work in works]
     fitting = (each for each in titles if sum(map(len, each)) + 2 <= room)

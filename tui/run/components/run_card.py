@@ -12,11 +12,15 @@ from textual.widgets import Static
 
 from remote.format import count, moment
 from remote.record.step_notes import StepNote
+from remote.run.findings.start_progress import is_starting
 from remote.run.run_state import RunState
 from remote.sanitise import plain
+from tui.doctor.run_facts import describe_run
 from tui.run.components.header_lines import DIM
 
 LABEL_WIDTH = 10
+NEXT = "charts of loss, step time and samples/s stand here from the first steps on"
+"""What a run that starts comes to on this screen."""
 
 
 class RunCard(Static):
@@ -39,6 +43,8 @@ class RunCard(Static):
     ) -> None:
         """Copy what is drawn from the run. `command` starts such a run."""
         facts = list(card_facts(run))
+        if is_starting(run):
+            facts += list_work_facts(run)
         if baseline_name:
             facts.append(("baseline", baseline_name))
         if notes:
@@ -47,6 +53,8 @@ class RunCard(Static):
             facts.append(("note", f"step {newest_note.step}: {newest_note.text}{others}"))
         if command:
             facts.append(("command", command))
+        if is_starting(run):
+            facts.append(("next", NEXT))
         size = self.content_size
         if (facts, size) == self._shown:
             return
@@ -86,3 +94,12 @@ def card_facts(run: RunState) -> Iterator[tuple[str, str]]:
     machines = Counter(host.hello.platform for host in run.hosts if host.hello)
     if machines:
         yield "machine", machines.most_common(1)[0][0]
+
+
+def list_work_facts(run: RunState) -> Iterator[tuple[str, str]]:
+    """Yield what is known of the work before its first step."""
+    label = "work"
+    # The first fact says again how many ranks there are, and the last one is of a link.
+    for fact in describe_run(run.plan)[1:4]:
+        yield label, fact
+        label = ""

@@ -5,21 +5,19 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from remote.doctor.host_facts import NAMED, WARNING
-from remote.doctor.wording import is_told, whose
-from remote.events import CheckFinished
+from remote.doctor.host_facts import NAMED
+from remote.doctor.wording import whose
 from remote.format import duration, step_time
 from remote.run.findings.start_progress import HostStart, host_starts, start_stages
 from remote.run.run_state import RunState
-from remote.run.state.advice import Advice, Remedy
 from remote.run.state.host_state import strip_host_name
 from remote.run.state.phases import HostPhase
 from remote.sanitise import plain
 from tui.kit import palette
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
+from tui.run.components.check_warning import CheckWarning, list_warnings, read_warning
 
 STAGE_WIDTH = 13
 """Cells of a stage."""
@@ -92,35 +90,12 @@ def start_warnings(run: RunState, width: int) -> list[str]:
     return lines
 
 
-class StartWarning(NamedTuple):
-    """What a check warns of that matters most, as the strip above the panels says it."""
-
-    check: CheckFinished
-    lines: tuple[str, ...]
-    advice: Advice | None = None
-
-
-def find_start_warning(run: RunState) -> StartWarning | None:
+def find_start_warning(run: RunState) -> CheckWarning | None:
     """Return the first warning that a key helps against, or else the first one; None without any,
     and in a stall, which hides the strip."""
-    warnings = [] if run.stall else [_read_warning(run, check) for check in _list_warnings(run)]
+    warnings = [] if run.stall else [read_warning(run, check) for check in list_warnings(run)]
     helped = (warning for warning in warnings if warning.advice)
     return next(helped, warnings[0] if warnings else None)
-
-
-def _list_warnings(run: RunState) -> list[CheckFinished]:
-    return [check for check in run.checks.values() if check.outcome == WARNING and is_told(check)]
-
-
-def _read_warning(run: RunState, check: CheckFinished) -> StartWarning:
-    host_names = [host.name for host in run.hosts]
-    text = f"{whose(host_names, check, NAMED)}{check.text}"
-    is_of_one = 0 <= check.host < len(host_names) > 1 and len(check.same) <= 1
-    if is_of_one and check.helps_to_exclude:
-        advice = Advice(Remedy.EXCLUDE_HOST, host_names[check.host])
-        return StartWarning(check, (text,), advice)
-    remedy = check.command or check.advice
-    return StartWarning(check, (text, remedy) if remedy else (text,))
 
 
 def _warning_texts(run: RunState) -> Iterator[str]:
@@ -130,7 +105,7 @@ def _warning_texts(run: RunState) -> Iterator[str]:
             yield f"{palette.sign('bad')} {host.name}: {reason}"
     host_names = [host.name for host in run.hosts]
     told_above = find_start_warning(run)
-    for check in _list_warnings(run):
+    for check in list_warnings(run):
         if told_above is None or check != told_above.check:
             remedy = check.command or check.advice
             hosts_text = whose(host_names, check, NAMED)

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.kit.wait import looks
-from training.agent.host import facts, ports, processes, samples
+from training.agent.host import busiest, facts, ports, processes, samples
 from training.agent.host.system import LINUX
 from training.agent.journal import Journal, JournalReader, list_segments, write_reserve
 from training.agent.ranks.pipes import CHUNK, STATES, LineDecoder, Pipe
@@ -597,3 +597,40 @@ def test_a_rate_to_which_the_kernel_limits_a_link_is_its_speed() -> None:
     ]
     assert facts.shaped_rates(queues) == {"eth0": 1000, "slow": 1}
     assert facts.shaped_rates({"kind": "tbf"}) == {}
+
+
+def test_the_busiest_processes_are_named_by_the_cores_of_all_of_a_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = {1: "cc1", 2: "cc1", 3: "rank 0", 4: "rank 1", 5: "rankboard-agent", 6: "cat", 7: "ld"}
+    before = dict.fromkeys((1, 2, 3, 4, 5, 6), 1000)
+    second = os.sysconf("SC_CLK_TCK")
+    shares = {1: 0.8, 2: 0.7, 3: 0.5, 4: 0.5, 5: 1.0, 6: 0.1, 7: 0.3}
+    after = {pid: before.get(pid, 0) + round(share * second) for pid, share in shares.items()}
+    ticks = iter((before, after))
+    now = iter((0.0, 1.0, 1.0))
+    monkeypatch.setattr(busiest, "_cpu_ticks", lambda: next(ticks))
+    monkeypatch.setattr(busiest, "read_name", names.get)
+    monkeypatch.setattr(busiest, "time", SimpleNamespace(monotonic=lambda: next(now), sleep=id))
+    found = busiest.BusyProcesses().find_busiest()
+    assert found == (("cc1", 1.5), ("ranks of another run", 1.0), ("ld", 0.3))
+
+
+@pytest.mark.skipif(not LINUX, reason="reads /proc")
+def test_processes_of_other_sessions_are_watched() -> None:
+    program = [sys.executable, "-c", "input()"]
+    with (
+        subprocess.Popen(program, stdin=subprocess.PIPE, start_new_session=True) as other,
+        subprocess.Popen(program, stdin=subprocess.PIPE) as own,
+    ):
+        ticks = busiest._cpu_ticks()
+        assert other.pid in ticks
+        assert own.pid not in ticks
+        for process in (other, own):
+            process.communicate(b"\n")
+
+
+def test_only_on_a_busy_host_are_processes_watched() -> None:
+    assert facts._watch_processes(0.9, 1.0) is None
+    assert facts._watch_processes(4.0, 8.0) is None
+    assert (facts._watch_processes(4.1, 8.0) is not None) is LINUX

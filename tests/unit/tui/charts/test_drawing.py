@@ -182,16 +182,22 @@ def test_the_scale_of_the_phases_is_told_once_beside_its_lane_and_no_other_has_t
     assert axis_rows == set(range(top + 1, foot + 1)), "that of the longest phase"
 
 
-def test_bars_beyond_their_scale_are_told_beside_them_and_not_on_them() -> None:
+def test_how_far_bars_go_beyond_their_scale_stands_where_there_are_no_bars() -> None:
     state = trained()
     event = replace(stepped(0, 61, data=0.01, compute=0.06, sync=3.0))
     apply_record(state, Record(0, 0, 5_000, START + 30, event))
     drawn = draw(state, PHASES)
     found = make_frame(drawn.curves, drawn.options, 80, 12)
     assert found
-    assert any("max 3.00 s" in text for text in texts_at_right(found))
+    rows = ["".join(found.picture.characters(row)) for row in range(len(found.row_ends))]
+    assert any("max 3.00 s" in row for row in rows)
+    assert not any("max" in text for text in texts_at_right(found)), "that would take columns"
     levels = {chr(sign) for sign in found.picture.sign.flat if sign}
-    assert levels <= set(LEVELS[0])
+    assert levels <= {*LEVELS[0], *"max 3.00 s"}
+    bars = draw(trained(), PHASES)
+    plain_frame = make_frame(bars.curves, bars.options, 80, 12)
+    assert plain_frame
+    assert "max" not in "".join(map(chr, plain_frame.picture.sign.flat))
 
 
 def with_tests(*losses: float) -> RunState:
@@ -566,7 +572,8 @@ def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() 
     [
         (64, "  ● mean  ░ all ranks  test 0.5000  ◆ lowest 0.4000"),
         (57, "  ░ all ranks  test 0.5000  ◆ lowest 0.4000"),
-        (44, "  test 0.5000  ◆ lowest 0.4000"),
+        (44, "  ░ all ranks  ◆ lowest 0.4000"),
+        (41, "  ◆ lowest 0.4000"),
         (30, "  ◆ lowest 0.4000"),
         (25, ""),
     ],
@@ -589,6 +596,13 @@ def test_an_average_is_named_with_its_dots() -> None:
     text = "".join(text for text, _ in parts)
     assert text.startswith("train 0.")
     assert text.endswith("  · step  ● ema .9  ░ all ranks  ◆ test 0.5000 (lowest)")
+
+
+def test_the_band_is_named_rather_than_that_the_newest_test_is_the_best() -> None:
+    view = ChartView(smoothing=0.9)
+    parts = values.heading(make_drawing(with_tests(0.5), LOSS, view), LOSS, view, 42)
+    text = "".join(text for text, _ in parts)
+    assert text.endswith("  ░ all ranks  ◆ test 0.5000")
 
 
 def test_a_low_chart_has_lines_alone_and_names_nothing_else() -> None:

@@ -15,6 +15,7 @@ from remote.record import index
 from tests.kit.acted import cluster, make_plan
 from training import options, registry
 from training.job import Job
+from tui.doctor.run_facts import describe_run
 from tui.kit.open_runs import RunOptions
 from tui.launch import script_fields
 from tui.launch.command_line import format_command_line
@@ -37,7 +38,6 @@ from tui.launch.form_fields import (
     parse_policy,
 )
 from tui.launch.recent_work import list_recent_work
-from tui.launch.run_facts import describe_run
 
 HERE = Cluster("this machine", (Host("local", "127.0.0.1", slots=4, transport=LOCAL),))
 

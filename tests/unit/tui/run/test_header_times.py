@@ -112,6 +112,7 @@ def test_a_long_run_has_a_bar_where_its_numbers_are_large(width: int, shown: str
     [
         (150, "stops if this terminal closes  baseline (20261120-093000-ddp-lenet5-3f9a)"),
         (WIDTH, "stops if this terminal closes  baseline"),
+        (84, "stops if terminal closes  baseline"),
         (70, "1 rank         baseline"),
     ],
 )

@@ -16,8 +16,8 @@ from training.wire import host_events, rank_events
 from training.wire.enums import Phase
 from training.wire.events import SESSION
 from tui.charts.panel import Charts
-from tui.run.components.start_strip import StartStrip
 from tui.run.hosts_panel import HostsPanel
+from tui.run.start_strip import StartStrip
 
 
 async def test_while_starting_each_host_shows_its_stage_and_why_it_is_lost() -> None:
@@ -58,6 +58,26 @@ async def test_before_the_first_step_a_strip_says_what_the_start_waits_for_and_w
         await until(pilot, lambda: " loss" in stage.text())
         assert "waiting for" not in stage.text()
         assert stage.screen.query(Charts).first().display
+
+
+async def test_a_start_that_goes_as_usual_is_calm_and_what_is_wrong_comes_first() -> None:
+    stage = Stage(hosts=1, slots=2)
+    async with stage.shown() as pilot:
+        stage.session.say(SESSION, launcher.HostPhaseChanged(0, "connecting"))
+        await until(pilot, lambda: "connecting" in strip_text(stage))
+        strip = stage.screen.query_one(StartStrip)
+        assert strip.has_class("-neutral")
+        assert "▲" not in strip_text(stage)
+        text, advice = "about 8 other processes slow every rank down", "wait for the end of python"
+        check = launcher.CheckFinished(0, "load", "warning", text, advice)
+        stage.session.say(SESSION, check)
+        await until(pilot, lambda: f"▲ {text}" in strip_text(stage))
+        lines = strip_text(stage).replace("▌", " ").splitlines()
+        assert lines[1].strip() == advice
+        assert lines[2].strip().startswith("connecting, ")
+        assert "▶ y copy the command to list the programs on node1" in lines[3]
+        await pilot.press("y")
+        await until(pilot, lambda: "top" in stage.app.clipboard)
 
 
 async def test_of_many_hosts_whoever_is_behind_comes_first() -> None:

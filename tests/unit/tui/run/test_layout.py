@@ -105,6 +105,19 @@ def test_while_a_run_starts_there_are_no_charts_and_all_hosts_are_seen(
             assert found.log.height >= 5
 
 
+def test_while_a_run_starts_ranks_and_log_stand_where_they_stay() -> None:
+    room = body(120, 40, header=6)
+    started = arrange(*room, FOUR_RANKS)
+    starting = arrange(*room, replace(FOUR_RANKS, host_lines=2, is_starting=True))
+    assert starting.ranks == started.ranks
+    assert starting.log == started.log
+    assert starting.hosts.bottom == starting.card.y
+    assert starting.card.bottom == starting.ranks.y
+    many_hosts = arrange(*room, replace(FOUR_RANKS, host_lines=14, is_starting=True))
+    assert not many_hosts.card, "the hosts need the room"
+    assert many_hosts.hosts.height == 14 + 2
+
+
 @pytest.mark.parametrize("width", [40, 80, 120, 200])
 def test_where_no_chart_has_data_the_ranks_and_the_log_get_the_room(width: int) -> None:
     for height in (1, 5, 18, 34, 55):

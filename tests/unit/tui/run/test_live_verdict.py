@@ -23,6 +23,7 @@ from training.wire.host_events import Exited, Hello, Spawned
 from training.wire.rank_events import Saved, StepFinished
 from tui.kit.dialogs import TextDialog
 from tui.kit.widgets.verdict_strip import NextKey, Severity
+from tui.run.components.advice_text import make_command
 from tui.run.json_printer import JsonPrinter
 from tui.run.live_verdict import (
     NOTICE_SECONDS,
@@ -31,7 +32,7 @@ from tui.run.live_verdict import (
     judge_live_run,
     list_alerts,
 )
-from tui.run.run_verdict import RunVerdict, VerdictKeys
+from tui.run.run_verdict import RunVerdict, VerdictKeys, make_hide_key
 from tui.run.verdict_panel import VerdictPanel
 
 KEYS = VerdictKeys(copy="y", stacks="s", hide="a", alerts="!", stop="q")
@@ -200,6 +201,22 @@ def test_programs_on_a_host_are_listed_by_a_whole_command() -> None:
     assert "54 ms/step" in text
 
 
+def test_of_a_busy_machine_the_busiest_programs_are_named_and_a_key_copies_what_lists_them() -> (
+    None
+):
+    text, advice = "about 4 other processes on 2 cores slow every rank down", "wait for python"
+    history = History(plan(1, slots=2, script=True, transport="local"))
+    history.session(launcher.CheckFinished(0, "load", "warning", text, advice))
+    for step in range(1, 4):
+        history.rank(0, stepped(0, step)).rank(1, stepped(1, step))
+    run = history.state()
+    found = judge_live_run(run, [], KEYS, run.now, find_load_notice(run))
+    assert (found.title, found.reasons) == (text, (advice,)), "of a single host, without its name"
+    assert found.next_keys[0] == NextKey("y", 'copy "top"')
+    assert found.advice
+    assert make_command(run, found.advice) == "top", "what the key copies"
+
+
 def test_an_alert_that_is_over_says_so_quietly() -> None:
     found = judge(History(plan(2)), Alert(Alarm.SILENCE, 1.0, "node1 was silent", over=2.0))
     assert found.severity is Severity.NEUTRAL
@@ -253,8 +270,8 @@ def test_of_a_script_it_is_said_what_else_runs_there_and_how_to_end_it() -> None
     run = history.state()
     found = judge_live_run(run, [], KEYS, run.now, find_load_notice(run))
     assert found.severity is Severity.WARN
-    assert (found.title, found.reasons) == (text, (command,))
-    assert not any(next_key.is_remedy for next_key in found.next_keys), "hiding it helps nobody"
+    assert found.title == f"node1: {text}"
+    assert found.next_keys == (NextKey("y", f'copy "{command}"'), make_hide_key(KEYS))
     history.now += 2 * NOTICE_SECONDS
     history.rank(0, stepped(0, 4))
     assert find_load_notice(history.state()) is None, "it may have ended since"

@@ -5,12 +5,13 @@ from __future__ import annotations
 from remote.run.findings.start_progress import is_starting, summarise_start
 from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
-from remote.run.state.advice import Advice
+from remote.run.state.advice import Advice, Remedy
 from tui.kit.bindings import key_of
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
 from tui.run.components.advice_text import describe_remedy
 from tui.run.components.start_table import find_start_warning
+from tui.run.run_verdict import VerdictKeys, find_advised_key
 
 LATE = "longer than usual: "
 
@@ -38,25 +39,35 @@ class StartStrip(VerdictStrip):
             self.advice = None
             self.show(Severity.NEUTRAL, "")
             return
-        reasons = [f"{LATE}this {reason}" if is_late else f"this {reason}"] if reason else []
         warning = find_start_warning(run)
-        if warning:
-            reasons = [*([reasons[0]] if reasons and is_late else []), *warning.lines]
         self.advice = warning.advice if warning else None
         # A replay, and a run that nobody records, cannot be asked or stopped.
-        keys = [] if run.is_held else self._list_keys()
+        keys = [] if run.is_held else self._list_keys(run)
         is_calm = not is_late and warning is None
         severity = Severity.NEUTRAL if is_calm else Severity.WARN
-        self.show(severity, text, reasons, keys, is_calm=is_calm)
+        title, reasons = text, [f"this {reason}"] if reason else []
+        if is_late:
+            # What is wrong with a host may well be why.
+            reasons = [f"{LATE}{line}" for line in reasons] + list(warning.lines if warning else ())
+        elif warning:
+            # The start goes on as usual.
+            progress = f"{text} ({reason})" if reason else text
+            title, reasons = warning.title, [*warning.reasons, progress]
+        self.show(severity, title, reasons, keys, is_calm=is_calm)
 
-    def _list_keys(self) -> list[NextKey]:
+    def _list_keys(self, run: RunState) -> list[NextKey]:
         next_keys = [
             NextKey(key_of(self.app, "checks"), "check the hosts"),
             NextKey(key_of(self.app, "stacks"), "where each rank is"),
         ]
         key_to_stop = key_of(self.app, "quit")
+        stop_key = NextKey(key_to_stop, "stop")
         if self.advice is None:
-            return [*next_keys, NextKey(key_to_stop, "stop")]
-        copy_text = f"copy the command {describe_remedy(self.advice)}"
-        copy_key = NextKey(key_of(self.app, "copy-run-command"), copy_text)
-        return [copy_key, NextKey(key_to_stop, "stop this run, then paste it"), *next_keys]
+            return [*next_keys, stop_key]
+        copy_key = key_of(self.app, "copy-run-command")
+        if self.advice.remedy is Remedy.EXCLUDE_HOST:
+            copy_text = f"copy the command {describe_remedy(self.advice)}"
+            stop_key = NextKey(key_to_stop, "stop this run, then paste it")
+            return [NextKey(copy_key, copy_text), stop_key, *next_keys]
+        advised_key = find_advised_key(run, self.advice, VerdictKeys(copy=copy_key))
+        return [advised_key, *next_keys, stop_key]
