@@ -149,8 +149,8 @@ class ListedRun:
 
     @property
     def state(self) -> str:
-        """What is wrong with it, or what most of its live hosts do. If none is live, what became of it, as its record here
-        says, or else its hosts: one of `RUN_STATES`."""
+        """What is wrong with it, or what most of its live hosts do. If none is live, what became of
+        it, as its record here says, or else its hosts: one of `RUN_STATES`."""
         live_phases = [part.doing for part in self.parts if part.folder.live]
         if live_phases:
             return self._recorded.trouble or max(live_phases, key=live_phases.count)
