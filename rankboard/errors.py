@@ -45,7 +45,7 @@ class CommandError(RankboardError):
         self.words = tuple(words)
         """The words of the command, after `rankboard`."""
         self.exit_code = exit_code
-        """As README.md lists them; negative if a signal has ended the command."""
+        """As the help of the command lists them; negative if a signal has ended the command."""
         self.messages = tuple(messages)
         """The lines that it printed for people."""
 

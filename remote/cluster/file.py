@@ -263,6 +263,8 @@ def _rules(reading: _Reading, toml_tables: dict[str, Any]) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
+TWO_LINES = 'two lines per host, [[host]] and address = "192.168.0.11"'
+"""The least that a hosts file has to say."""
 SINGLE = re.compile(r"^\s*\[\s*host\s*\]", re.MULTILINE)
 BARE = re.compile(r"\s*([\w-]+)\s*=\s*([A-Za-z~/.][^\"'#]*?)\s*(?:#.*)?")
 """A [[host]] with one pair of brackets, and a value without quotes: the commonest mistakes."""
@@ -273,11 +275,11 @@ def _load(path: Path) -> _Reading:
     try:
         return _Reading(path, content=path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        problem_text = "no such file: name yours with --hosts FILE (README.md has an example)"
+        problem_text = f"no such file: write it with {TWO_LINES}, or name yours with --hosts FILE"
     except UnicodeDecodeError as error:
         problem_text = (
             f"not a text in UTF-8 ({error.reason} at byte {error.start}): is this a hosts file? "
-            "README.md has an example"
+            f"It has {TWO_LINES}"
         )
     except OSError as error:
         problem_text = f"cannot be read: {error.strerror}"

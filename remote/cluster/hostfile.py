@@ -116,7 +116,7 @@ def _parse_line(line_place: str, line: str, example: str) -> HostLine:
     if unseen_name_character:
         raise HostsError(
             f"{line_place}: {line!r} is not a host: {unseen(unseen_name_character)}, such as "
-            f"{example}, or [[host]] tables (README.md has an example)"
+            f"{example}, or [[host]] tables"
         )
     if not host_match or SETTING.sub("", settings_text).strip():
         raise HostsError(f"{line_place}: {line!r} is not a host: write {example}")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import posixpath
 import shlex
+from collections.abc import Iterator
 
 from remote.cluster.hosts import Host
 from remote.format import count
 from remote.plan.place import place, place_before
 from remote.plan.plan import Plan
+from training.job import Job
 from training.wire.commands import Placement, stand_in
+
+NO_SYNC = "none"
+"""The method of a single rank."""
 
 
 def dry_run(plan: Plan) -> str:
@@ -74,13 +79,26 @@ def notes(plan: Plan) -> list[str]:
     """Say what a user should know of the plan before it starts, one line each."""
     if not plan.job:
         return []
-    batch_size = plan.job.batch_size
-    trainers = plan.job.trainers(plan.world_size)
+    return [*_note_isolation(plan, plan.job), *_note_uneven_batch(plan, plan.job)]
+
+
+def _note_isolation(plan: Plan, job: Job) -> Iterator[str]:
+    """Yield that ranks which exchange nothing are no data-parallel training, if so."""
+    if job.sync != NO_SYNC or plan.world_size == 1:
+        return
+    advice = "; --num-hosts 1 trains on one host" if len(plan.hosts) > 1 else ""
+    yield f"sync none: {plan.world_size} ranks train a model each, and exchange nothing{advice}"
+
+
+def _note_uneven_batch(plan: Plan, job: Job) -> Iterator[str]:
+    """Yield the shares of the ranks, if the batch cannot be split evenly."""
+    batch_size = job.batch_size
+    trainers = job.trainers(plan.world_size)
     least_share, remainder = divmod(batch_size, len(trainers))
     if not remainder:
-        return []
+        return
     ranks_text = f"{len(trainers)} ranks"
     if len(trainers) < plan.world_size:
         ranks_text += " that train"
     shares_text = f"some take {least_share + 1} samples, the others {least_share}"
-    return [f"batch size {batch_size} does not divide by {ranks_text}: {shares_text}"]
+    yield f"batch size {batch_size} does not divide by {ranks_text}: {shares_text}"

@@ -20,9 +20,10 @@ def find(asked_run: str, runs_dir: Path) -> Path | None:
     """Return the folder of a run that is recorded here; None if there is none.
 
     A run is given by its name, the name that a person gave it, the beginning of its name, its path,
-    or as `last`: the newest one that has begun. Raises: PlanError, if several are meant, or if a
-    path leads elsewhere.
+    or as `last`: the newest one that has begun. A path may also lead to a run that is recorded
+    elsewhere. Raises: PlanError, if several are meant, or if a path leads to none.
     """
+    runs_dir = runs_dir_of(asked_run, runs_dir)
     folders = recorded(runs_dir)
     run_name = _name_of_path(asked_run, runs_dir) if is_path(asked_run) else asked_run
     if run_name == LAST and not (runs_dir / LAST / PLAN).exists():
@@ -36,6 +37,16 @@ def find(asked_run: str, runs_dir: Path) -> Path | None:
     if not full_name and is_path(asked_run):
         raise _missing(asked_run, runs_dir)
     return runs_dir / full_name if full_name else None
+
+
+def runs_dir_of(asked_run: str, runs_dir: Path) -> Path:
+    """Return the folder of runs that is meant: another one than `runs_dir`, where the path of a run
+    leads into it."""
+    if not is_path(asked_run):
+        return runs_dir
+    parent = Path(asked_run).absolute().parent
+    is_elsewhere = os.path.realpath(parent) != os.path.realpath(runs_dir)
+    return parent if is_elsewhere and recorded(parent) else runs_dir
 
 
 def is_path(run: str) -> bool:
@@ -54,10 +65,6 @@ def _name_of_path(asked_run: str, runs_dir: Path) -> str:
     run_path = Path(asked_run).absolute()
     if os.path.realpath(run_path.parent) == os.path.realpath(runs_dir):
         return run_path.name
-    if (run_path / PLAN).exists():
-        raise PlanError(
-            f"{asked_run} is not in {runs_dir}: add --runs-dir {Path(asked_run).parent}"
-        )
     raise _missing(asked_run, runs_dir)
 
 

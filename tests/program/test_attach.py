@@ -295,3 +295,4 @@ def test_who_names_no_run_of_this_machine_or_its_hosts_is_told(run: Callable[...
     assert done.stderr.startswith(
         "rankboard: No run called 'last' in runs, and no hosts to ask for it: hosts.toml: no"
     )
+    assert "known only in the folder where it was started: go there" in done.stderr

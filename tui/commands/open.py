@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from remote.record.find import find
+from remote.record.find import find, runs_dir_of
 from tui.app import show_run as front
 from tui.flags.common import RUNS, Ascii, HostsFile, RunsDir
 from tui.flags.run_completion import complete_runs_and_files
@@ -68,7 +68,7 @@ def _show_run(run: str, hosts: Path | None, runs_dir: Path) -> int:
     with refusing():
         from tui.home.history import History  # after the terminal is quiet: it takes a moment
 
-        history = History(runs_dir, hosts)
+        history = History(runs_dir_of(run, runs_dir), hosts)
         session = history.open(run)
     return front.show_opened(history.launcher(session.plan), session)
 

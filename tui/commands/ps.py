@@ -18,10 +18,11 @@ from remote.host_commands.listed_runs import ListedRun
 from remote.host_commands.orphans import Leftover, end_leftovers, find_leftovers
 from remote.plan.serialize import OtherFormat
 from remote.transport import Transport
-from remote.transport.registry import Transports
+from remote.transport.registry import Transports, is_here
 from training.wire.format import READABLE
 from tui.flags.common import RUNS, HostsFile, RunsDir, Yes
 from tui.flags.selection import reach_hosts, report_unreachable
+from tui.flags.which_run import KNOWN_THERE_ONLY
 from tui.kit.exit import UsageError, refusing
 from tui.kit.narrate import echo, narrate
 from tui.kit.prompt import confirm
@@ -92,6 +93,8 @@ def _list_runs(
         print_table(table_columns, table_rows, DISPENSABLE)
     else:
         narrate("no live runs" if live else "no runs")
+        if is_here(hosts) or not hosts:
+            narrate(KNOWN_THERE_ONLY)
     narrate(*_other_formats(listed_runs), *inventory.gone)
     return inventory.problems
 

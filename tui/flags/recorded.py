@@ -15,7 +15,7 @@ from remote.plan.plan import Plan, PlanError, Policy
 from remote.record import lock, read, trust
 from remote.record.events_file import RunFolderError, follow_records
 from remote.record.files import is_folder
-from remote.record.find import find
+from remote.record.find import find, runs_dir_of
 from remote.record.layout import NODE
 from remote.run.output.script_readings import expander
 from remote.transport import Transport
@@ -43,6 +43,7 @@ def open_run(
     """
     with refusing():
         transports = Transports()
+        runs_dir = runs_dir_of(run, runs_dir)
         kept_plan = find_kept(transports, run, hosts, runs_dir, ends=ends)
         if max_restarts is not None:
             policy = replace(kept_plan.plan.policy, max_restarts=max_restarts)

@@ -12,6 +12,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from remote.cluster.file import TWO_LINES
 from remote.cluster.hosts import (
     LOCAL,
     Cluster,
@@ -42,8 +43,7 @@ RANKS = 4
 """Ranks on this machine that the form starts with, if there is no hosts file."""
 NO_FILE = (
     f"There is no {HOSTS} in this folder: the ranks run on this machine. For other hosts, write "
-    f"{HOSTS} with two lines per "
-    'host, [[host]] and address = "192.168.0.11", or name a file with --hosts.'
+    f"{HOSTS} with {TWO_LINES}, or name a file with --hosts."
 )
 
 
@@ -219,8 +219,8 @@ def _load_hosts(flags: HostFlags) -> Cluster:
         return load_slurm()
     if not has_usual():
         raise HostsError(
-            f"{HOSTS}: no such file: write it with two lines per host, [[host]] and address = "
-            '"192.168.0.11", or name yours with --hosts FILE; --local N runs on this machine'
+            f"{HOSTS}: no such file: write it with {TWO_LINES}, or name yours with --hosts FILE; "
+            "--local N runs on this machine"
         )
     return load_usual()
 

@@ -39,6 +39,10 @@ LATELY = 7 * 86_400.0
 """Seconds since a run was last recorded for which its own hosts are asked where no file names any:
 later they may be gone, or others."""
 NOBODY = PlansOnHosts({}, {}, ())
+KNOWN_THERE_ONLY = (
+    "a run on this machine is known only in the folder where it was started: go there, or give its "
+    "path, such as ../homework/runs/last"
+)
 
 
 def find_run(
@@ -90,8 +94,10 @@ def find_run(
         # A plan that cannot be read may be that of the run that is meant.
         raise on_hosts.mistakes.get(found_name) or next(iter(on_hosts.mistakes.values()))
     asked_text = f" of {cluster.file or cluster.name}" if cluster else ""
+    remarks = [KNOWN_THERE_ONLY] if cluster is None or is_here(cluster.hosts) else []
     raise PlanError(
-        f"No run called {run!r} here or on the hosts{asked_text}; rankboard ps lists all runs"
+        f"No run called {run!r} here or on the hosts{asked_text}; rankboard ps lists all runs",
+        *remarks,
     )
 
 
@@ -109,7 +115,8 @@ def _find_hosts(
     except HostsError as error:
         if local_folder is None:
             raise HostsError(
-                f"No run called {run!r} in {runs_dir}, and no hosts to ask for it: {error}"
+                f"No run called {run!r} in {runs_dir}, and no hosts to ask for it: {error}",
+                KNOWN_THERE_ONLY,
             ) from None
         narrate(f"{error}; hosts are not asked for newer runs")
         return None

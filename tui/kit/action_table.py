@@ -120,7 +120,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             "!",
             "next_needy",
             "Next problem",
-            "go to the next that needs you, marked !",
+            "go to the next to look at, marked !",
         ),
         ("unfold", "right", "unfold", "Unfold", "list the runs of the study below it"),
         ("fold-study", "left", "fold", "Fold", "list the study as one row"),

@@ -28,6 +28,8 @@ from remote.record import summary
 from remote.record.files import is_folder
 from remote.record.layout import LOGS, REPORT
 from remote.record.read import load_plan
+from remote.record.trust import has_ways
+from remote.transport.registry import is_here
 from tui.report.pages import escape_markdown, indent_code, markdown_row
 from tui.report.subject import ReportSubject
 
@@ -116,8 +118,7 @@ def _find_scripts(run: RunFigures) -> Iterator[tuple[str, Path]]:
     if not run.script:
         return
     plan = load_plan(run.folder)
-    for upload in plan.uploads:
-        source = Path(upload.source)
+    for source in _find_sources(plan):
         for word in (*run.script, *_programs(plan)):
             # What is uploaded is the script itself, or the folder that holds it.
             script_path = source if source.name == Path(word).name else source / word
@@ -126,6 +127,14 @@ def _find_scripts(run: RunFigures) -> Iterator[tuple[str, Path]]:
                 # An archive unpacks nothing outside of its own folder.
                 is_inside = not Path(word).is_absolute() and ".." not in Path(word).parts
                 yield (Path(word).as_posix() if is_inside else script_path.name), script_path
+
+
+def _find_sources(plan: Plan) -> list[Path]:
+    """Return what has the scripts on this machine: what was uploaded, or the folder of ranks that
+    worked here."""
+    if not plan.uploads and has_ways(plan) and is_here(plan.hosts):
+        return [Path(plan.cwd(0))]
+    return [Path(upload.source) for upload in plan.uploads]
 
 
 def _programs(plan: Plan) -> Iterator[str]:

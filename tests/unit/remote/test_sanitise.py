@@ -85,5 +85,5 @@ def test_a_broken_file_that_is_taken_for_a_hostfile_is_named(tmp_path: Path) -> 
         load(file, NO_CONFIG)
     assert str(refused.value) == (
         f"{file}, line 1: '\\x00\\x01garbage' is not a host: it has U+0000, which cannot be seen: "
-        "write plain text, such as a slots=4, or [[host]] tables (README.md has an example)"
+        "write plain text, such as a slots=4, or [[host]] tables"
     )

@@ -19,7 +19,7 @@ def describe_advice(run: RunState, advice: Advice, stacks_key: str = "s") -> str
         case Remedy.SHOW_STACKS:
             text = f"{stacks_key} {text}"
         case Remedy.LOWER_LR | Remedy.OTHER_LR | Remedy.FEWER_EPOCHS | Remedy.LARGER_BATCH:
-            text = f"new run {text}"
+            text = f"try a new run {text}"
         case Remedy.EXCLUDE_HOST:
             text = f"{text}: the same command with --exclude {advice.host}"
         case _:

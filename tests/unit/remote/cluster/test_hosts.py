@@ -190,7 +190,7 @@ def test_mistake_of_the_whole_file(tmp_path: Path, text: str, said: str) -> None
 
 
 def test_missing_file_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(HostsError, match=r"no such file: name yours with --hosts FILE .*README"):
+    with pytest.raises(HostsError, match=r"no such file: write it with .* --hosts FILE$"):
         load(tmp_path / "hosts.toml")
 
 

@@ -154,6 +154,14 @@ def test_an_uneven_split_is_said(batch: int, said: list[str]) -> None:
     assert notes(plan(host(1, slots=3), batch_size=batch)) == said
 
 
+def test_ranks_that_exchange_nothing_are_told_apart_from_one_node() -> None:
+    remark = "sync none: 2 ranks train a model each, and exchange nothing"
+    assert notes(plan(host(1, slots=2), sync="none")) == [remark]
+    over_hosts = notes(plan(host(1), host(2), sync="none"))
+    assert over_hosts == [f"{remark}; --num-hosts 1 trains on one host"]
+    assert notes(plan(host(1), sync="none")) == []
+
+
 def test_a_server_that_does_not_train_takes_no_part_of_a_split() -> None:
     job = {"sync": "parameter_server", "sync_option": ("server=1", "dedicated=yes")}
     assert notes(plan(host(1, slots=4), batch_size=63, **job)) == []

@@ -539,6 +539,20 @@ def test_a_submission_has_the_scripts_of_all_parts(run: Run, tmp_path: Path) -> 
         assert archive.read("ours/code/part3/main.py") == b"part3"
 
 
+@pytest.mark.parametrize(("transport", "is_in"), [("local", True), ("ssh", False)])
+def test_a_submission_has_the_script_of_ranks_of_this_machine(
+    run: Run, tmp_path: Path, transport: str, is_in: bool
+) -> None:
+    (tmp_path / "train.py").write_text("print('mine')")
+    made_by = replace(plan(1, script=True), work=Script(("train.py",)))
+    hosts = [replace(host, transport=transport, cwd=str(tmp_path)) for host in made_by.hosts]
+    made_by = replace(made_by, hosts=tuple(hosts))
+    recorded(tmp_path / "runs", History(made_by).rank(0, Exited(0, 0)).session(SessionClosed()))
+    assert run(report, names=[made_by.run], out=Path("ours"), submission=True).returncode == 0
+    with zipfile.ZipFile("ours/ours.zip") as archive:
+        assert ("ours/code/train.py" in archive.namelist()) == is_in
+
+
 def test_a_submission_has_scripts_that_a_shell_or_a_place_names(run: Run, tmp_path: Path) -> None:
     scripts = ("part2b/main.py", "master/train.py", "slave/train.py")
     for name in scripts:

@@ -153,7 +153,7 @@ def test_a_flaw_ends_in_what_to_change(
     assert remedy in found.next_keys[0].text
     assert [key.key for key in found.next_keys].count("n") == 1, "a new run is offered once"
     assert not any("of each step is" in text for text in texts_of(found))
-    assert any(f"▶ new run {remedy}" in line for line in closing_advice(state))
+    assert any(f"▶ try a new run {remedy}" in line for line in closing_advice(state))
 
 
 def test_a_model_that_is_far_better_in_training_is_not_without_problems() -> None:
@@ -188,7 +188,7 @@ def test_a_plain_success_says_how_well_and_how_fast_by_the_figures_of_the_header
     assert [key.key for key in found.next_keys] == ["n", "C", "y"]
     assert found.advice
     assert found.advice.setting == ("batch_size", 128)
-    assert "▶ new run with batch size 128 (now 64)" in closing_advice(state)
+    assert "▶ try a new run with batch size 128 (now 64)" in closing_advice(state)
 
 
 def test_a_success_says_what_its_start_was_spent_on() -> None:
