@@ -133,12 +133,12 @@ def number(value: float) -> str:
 
 
 def figure(value: float) -> str:
-    """Format a number for a sentence, with no more digits than one reads there: "2.3", "0.29",
-    "17,655", "3.7e30"."""
+    """Format a loss for a sentence, with no more digits than one reads there: "2.3", "0.29",
+    "17655", "3.7e30"."""
     if abs(value) >= 99_999:
         return format_loss(value)
     if abs(value) >= 1000:
-        return f"{value:,.0f}"
+        return f"{value:.0f}"  # as losses are written everywhere
     return f"{value:.2g}" if 0.1 <= abs(value) < 10 else number(value)
 
 

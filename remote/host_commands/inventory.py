@@ -23,7 +23,7 @@ from remote.host_commands.run_on_hosts import HostAnswer, run_on_hosts
 from remote.limits import LIMITS
 from remote.plan import serialize
 from remote.plan.plan import Plan, is_label
-from remote.record import marks
+from remote.record import lock, marks
 from remote.record.entry import Entry, read_entry
 from remote.record.events_file import RunFolderError
 from remote.record.files import is_folder
@@ -40,9 +40,9 @@ Report = TypeVar("Report", RunFolder, CodeArchive)
 MAX_AGE = 1e11
 MAX_BYTES = 10**18
 MAX_COUNT = 10**6
-MOMENTS = ("began", "last", "now", "stop_heard", "failed")
+MOMENTS = ("began", "last", "now", "stop_heard", "failed", "moved")
 PLAUSIBLE = {
-    **dict.fromkeys((*MOMENTS, "idle"), MAX_AGE),
+    **dict.fromkeys((*MOMENTS, "idle", "step_seconds"), MAX_AGE),
     **dict.fromkeys(("size", "step", "steps"), MAX_BYTES),
     **dict.fromkeys(("hosts", "world_size", "attempt"), MAX_COUNT),
 }
@@ -249,6 +249,8 @@ def _read_record(folder: Path, *, figures: bool) -> LocalRecord:
         steps=list_entry.steps,
         began=list_entry.started or 0.0,
         made_no_step=list_entry.made_no_step,
+        # What a launcher has found counts as long as it looks.
+        trouble=list_entry.trouble if list_entry.trouble and lock.launcher(folder) else "",
     )
 
 

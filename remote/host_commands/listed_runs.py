@@ -12,7 +12,8 @@ from pathlib import Path
 from remote.cluster.hosts import Host
 from remote.limits import LIMITS
 from remote.run.diagnosis import agent_end
-from remote.run.state.phases import LEFT, UNREADABLE, Verdict
+from remote.run.findings.stall import STALL_LIMITS
+from remote.run.state.phases import LEFT, UNREADABLE, RankPhase, Verdict
 from training.agent.layout import ARCHIVES, RUNS
 from training.wire.format import FORMAT, READABLE
 from training.wire.host_replies import CodeArchive, RunFolder
@@ -54,6 +55,14 @@ class HostPart:
         # clocks of hosts are known to within a second only
         died_of_stop = died_at + LIMITS.clock_step >= stopped_at
         return "stopped" if died_of_stop else self.folder.phase
+
+    @property
+    def doing(self) -> str:
+        """What its ranks do, if it is live; `stalled` by the rule of a launcher."""
+        silent_seconds = self.folder.now - self.folder.moved
+        limit = max(STALL_LIMITS.least, STALL_LIMITS.factor * self.folder.step_seconds)
+        is_training = self.folder.phase == RankPhase.TRAINING and self.folder.moved > 0
+        return "stalled" if is_training and silent_seconds >= limit else self.folder.phase
 
     @property
     def idle(self) -> float:
@@ -99,6 +108,8 @@ class LocalRecord:
     label: str = ""
     made_no_step: bool = False
     """See `remote.record.entry.Entry`."""
+    trouble: str = ""
+    """What is wrong with it, as the launcher says that records it now; "" if there is none."""
 
 
 NO_RECORD = LocalRecord("", Path(), (), 0, local=False, verdict="", size=0, idle=0.0)
@@ -138,11 +149,11 @@ class ListedRun:
 
     @property
     def state(self) -> str:
-        """What most of its live hosts do. If none is live, what became of it, as its record here
-        says, or else its hosts: one of `RUN_STATES`."""
-        live_phases = [part.folder.phase for part in self.parts if part.folder.live]
+        """What is wrong with it, or what most of its live hosts do. If none is live, what became of
+        it, as its record here says, or else its hosts: one of `RUN_STATES`."""
+        live_phases = [part.doing for part in self.parts if part.folder.live]
         if live_phases:
-            return max(live_phases, key=live_phases.count)
+            return self._recorded.trouble or max(live_phases, key=live_phases.count)
         if self.format not in READABLE:
             return UNREADABLE
         # The record comes first: of a rank that a person stopped, a host knows the exit code alone.

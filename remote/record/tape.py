@@ -25,9 +25,11 @@ from remote.run.apply import apply_record
 from remote.run.output.script_readings import expander
 from remote.run.run_state import RunState
 from training.wire.events import Record, split_steps
-from training.wire.rank_events import StepFinished
+from training.wire.rank_events import Epoch, Evaluated, StepFinished
 from training.wire.step_block import StepBlock
 
+OF_STEPS = (StepBlock, StepFinished, Epoch, Evaluated)
+"""Steps of a rank, and what it tells between them of all since the last one."""
 COPIES = 64
 """Copies of the state that are kept of a run, and so the parts of it that jumping back re-reads."""
 MEMORY = 256 << 20
@@ -174,10 +176,11 @@ class Tape:
         return True
 
     def _apply_steps_behind(self, end_time: float) -> None:
-        """Apply the steps up to a time that stand behind a record of later.
+        """Apply the steps up to a time that stand behind a record of later, and what they came to.
 
         The steps of a second come as a block of each rank, one rank after the other. Without this,
-        the first ranks would be up to a block ahead of the others at any time in it.
+        the first ranks would be up to a block ahead of the others at any time in it, and the ends
+        of epochs up to a block behind.
         """
         self._read_ahead(end_time + LONGEST_BLOCK)
         pending_ranks = set[int]()
@@ -196,7 +199,7 @@ class Tape:
         Return the records that are left, and add their ranks to the pending ones."""
         pending_records = list[Record]()
         for record in line_records:
-            if not isinstance(record.event, (StepBlock, StepFinished)):
+            if not isinstance(record.event, OF_STEPS):
                 pending_records.append(record)
                 continue
             rank = record.event.rank

@@ -36,6 +36,8 @@ from training.wire.host_events import (
     StopHeard,
 )
 from training.wire.host_replies import STILL, CodeArchive, RunFolder
+from training.wire.rank_events import StepFinished
+from training.wire.step_block import decode_rows, encode_row, pack_rows
 
 SLEEP = "import time; print('up'); time.sleep(600)"
 HELLO = Hello("somewhere", "ada", 1, "3.11.2", "python3", "Linux", "another boot", 2.0, 1 << 30)
@@ -222,6 +224,51 @@ def test_what_a_live_run_is_at(events: list[Event], doing: str) -> None:
     for seq, event in enumerate([HELLO, *events]):
         told.hear(Record(0, 1, seq, float(seq), event))
     assert told.doing() == doing
+
+
+def steps_until(step: int, began: float, seconds: float) -> list[Record]:
+    """Two blocks of five steps of rank 0, the last one with this number."""
+    rows = [
+        encode_row(StepFinished(0, 1, number, 1.0, seconds), began + number * seconds)
+        for number in range(step - 9, step + 1)
+    ]
+    blocks = []
+    for some_rows in (rows[:5], rows[5:]):
+        decoded = decode_rows("".join(some_rows))
+        assert decoded
+        blocks.append(pack_rows(decoded))
+    return [
+        Record(0, 1, seq, began + block.step * seconds, block)
+        for seq, block in enumerate(blocks, 1)
+    ]
+
+
+def test_it_is_told_when_ranks_last_moved_and_how_long_steps_take() -> None:
+    told = JournalSummary()
+    for record in steps_until(20, 1000.0, 0.5):
+        told.hear(record)
+    told.hear(Record(0, 1, 3, 1500.0, HostSample((1.0,), 1, 2)))
+    assert (told.moved, told.last) == (1010.0, 1500.0)
+    assert told.step_seconds == pytest.approx(0.5)
+    told.hear(Record(0, 1, 4, 1600.0, OutputText(0, "stdout", "half way\n")))
+    assert told.moved == 1600.0
+    told.hear(Record(0, 2, 5, 1700.0, Launched((0,))))
+    assert told.step_seconds == 0.0, "the next attempt may take longer"
+
+
+def test_the_last_steps_are_found_before_many_samples(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path), 0, segment=4 << 20)
+    journal.write(1, [HELLO, Launched((0,)), *(one.event for one in steps_until(20, 1000.0, 0.5))])
+    for _ in range(40):
+        journal.write(1, [HostSample((1.0,), 1, 2)] * 100)
+    journal.write(1, [*(one.event for one in steps_until(30, 1000.0, 0.5))])
+    for _ in range(40):
+        journal.write(1, [HostSample((1.0,), 1, 2)] * 100)
+    told = JournalSummary()
+    for record in journal_summary.read_ends(str(tmp_path), 0):
+        told.hear(record)
+    assert told.step == 30
+    assert told.moved
 
 
 def test_what_stands_before_a_flood_of_text_is_found(tmp_path: Path) -> None:

@@ -425,12 +425,9 @@ async def test_a_host_that_holds_up_the_others_is_left_out_with_a_key() -> None:
         stage.doctors[1].close()
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-async def test_checks_that_are_the_same_on_all_hosts_are_a_line_until_a_key_shows_them(
-    size: tuple[int, int],
-) -> None:
+async def test_checks_that_are_the_same_on_all_hosts_are_a_line_until_a_key_shows_them() -> None:
     stage = Stage()
-    async with stage.app.run_test(size=size) as pilot:
+    async with stage.app.run_test(size=(80, 24)) as pilot:
         await opened(stage, pilot, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
         drawn = await stage.drawn(pilot, "checks the same on all hosts: v shows them")
         passed = f"{2 * len(doctor.CHECKS) - 1} of {2 * len(doctor.CHECKS)} checks passed"
@@ -443,6 +440,19 @@ async def test_checks_that_are_the_same_on_all_hosts_are_a_line_until_a_key_show
             assert re.search(each_check, await stage.drawn(pilot, "v folds them"))
             await pilot.press("v")
             drawn = await stage.drawn(pilot, "v shows them")
+
+
+async def test_where_there_is_room_checks_that_all_hosts_have_passed_are_listed_below() -> None:
+    stage = Stage()
+    async with stage.app.run_test(size=(120, 50)) as pilot:
+        await opened(stage, pilot, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
+        drawn = await stage.drawn(pilot, "passed on all hosts   v folds them")
+        assert re.search(r"(?m)^ +disk +fine$", drawn), "their value once"
+        await pilot.press("v")
+        folded = await stage.drawn(pilot, "checks the same on all hosts: v shows them")
+        assert "passed on all hosts" not in folded
+        await pilot.press("v")
+        assert re.search(r"(?m)^ +disk +fine +fine$", await stage.drawn(pilot, "v folds them"))
 
 
 async def test_the_checks_say_what_it_is_worth_to_leave_a_host_out() -> None:

@@ -368,6 +368,27 @@ def told(
     return found_runs.HostPart(host, "~", RunFolder(name, index, **usual))
 
 
+@pytest.mark.parametrize(
+    ("figures", "state"),
+    [
+        ({"moved": 1000.0, "now": 1029.0, "step_seconds": 0.1}, "training"),
+        ({"moved": 1000.0, "now": 1031.0, "step_seconds": 0.1}, "stalled"),
+        ({"moved": 1000.0, "now": 1099.0, "step_seconds": 10.0}, "training"),
+        ({"moved": 1000.0, "now": 1101.0, "step_seconds": 10.0}, "stalled"),
+        ({"moved": 1000.0, "now": 1101.0, "phase": "evaluating"}, "evaluating"),
+        ({"moved": 0.0, "now": 1101.0}, "training"),
+    ],
+)
+def test_ranks_that_make_no_steps_are_stalled_by_what_hosts_tell(
+    figures: dict[str, Any], state: str
+) -> None:
+    usual: dict[str, Any] = {"live": True, "phase": "training", "ended": None}
+    parts = tuple(told(f"node{index}", index, **(usual | figures)) for index in range(2))
+    assert found_runs.ListedRun("20261122-a", parts).state == state
+    slow = replace(found_runs.NO_RECORD, trouble="slow")
+    assert found_runs.ListedRun("20261122-a", parts, slow).state == "slow", "the launcher looks"
+
+
 class Told:
     """A transport whose every host answers `runs` with these folders."""
 

@@ -56,6 +56,11 @@ class RunFolder:
     """When the agent first heard that a person stops that attempt; 0 if it never did."""
     failed: float = 0.0
     """When the first rank of that attempt failed there; 0 if none did."""
+    moved: float = 0.0
+    """When a rank last made a step, entered a phase or printed something; 0 if no steps are
+    known."""
+    step_seconds: float = 0.0
+    """The median time of its newest steps; 0 if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

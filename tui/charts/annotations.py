@@ -38,8 +38,9 @@ class StepLabel(NamedTuple):
 NO_PEAK = (-math.inf, 0.0)
 TEXT_OFFSETS = (0, -1, 1, -2, 2, -3, 3)
 PEAK_TEXT_OFFSETS = TEXT_OFFSETS[:3]
-END_OFFSETS = TEXT_OFFSETS[:5]
 """Rows away from a point where its text may stand, the best first."""
+NEAR_END = ((0, 2), (-1, 1), (1, 1), (-1, 0), (1, 0), (-1, 2), (1, 2), (0, 3), (-2, 1), (2, 1))
+"""Rows and columns away from the end of a curve where its name may begin, the nearest first."""
 
 
 def put_signs(picture: DotPicture, curve: Curve, x_axis: Axis, y_axis: Axis) -> None:
@@ -68,7 +69,15 @@ def put_end_name(picture: DotPicture, name: EndName, x_axis: Axis) -> bool:
     rows, width = picture.dots.shape
     column = cell_at(x_axis.share_of(name.x), width)
     row = min(int(name.row), rows - 1)
-    return _put_beside(picture, row, column, name.name, name.colour, END_OFFSETS, is_after=True)
+    for row_offset, column_offset in NEAR_END:
+        near_row, start = row + row_offset, column + column_offset
+        end = start + len(name.name) + 1
+        has_room = 0 <= near_row < rows and end - 1 <= width
+        # A cell stays free before it, too, so that it is no part of another curve.
+        if has_room and picture.is_free(near_row, start - (row_offset != 0), end):
+            picture.put(near_row, start, name.name, name.colour)
+            return True
+    return False
 
 
 def _cell_of_point(picture: DotPicture, x: float, y: float, colour: int) -> tuple[int, int]:
@@ -91,17 +100,13 @@ def _put_beside(
     text: str,
     colour: int,
     offsets: Sequence[int] = TEXT_OFFSETS,
-    *,
-    is_after: bool = False,
 ) -> bool:
-    """Put a text as near to a cell as there is room that shows nothing, or else nowhere. With
-    `is_after`, it stands at the right of the cell.
+    """Put a text as near to a cell as there is room that shows nothing, or else nowhere.
 
     Return True if there was room.
     """
     rows, width = picture.dots.shape
-    starts = (column + 2,) if is_after else (column + 2, column - len(text) - 1)
-    for start in starts:
+    for start in (column + 2, column - len(text) - 1):
         if start < 0 or start + len(text) > width:
             continue
         for near_row in (row + offset for offset in offsets if 0 <= row + offset < rows):

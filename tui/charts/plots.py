@@ -85,11 +85,17 @@ class LinePlot(Struct, frozen=True):
         self, picture: DotPicture, names: Sequence[EndName], x_axis: Axis
     ) -> list[EndName]:
         """Write the names of curves that end far from the right edge beside their ends, where there
-        is room. Return the other names, which stand in the margin."""
+        is room, unless a label has named that point. Return the other names, which stand in the
+        margin."""
         others = []
         for name in names:
             is_early = x_axis.share_of(name.x) < EARLY_END
-            if not (is_early and put_end_name(picture, name, x_axis)):
+            is_labelled = any(
+                (label.colour, label.x) == (name.colour, name.x)
+                and label.text.startswith(name.name)
+                for label in self.point_labels
+            )
+            if not (is_early and (is_labelled or put_end_name(picture, name, x_axis))):
                 others.append(name)
         return others
 

@@ -114,7 +114,9 @@ class FactTable(NamedTuple):
 
     content: Content
     num_folded: int
-    """Rows that are there only if all are asked for."""
+    """Rows that are left out."""
+    has_notes: bool
+    """Whether remarks on the rows are left out."""
 
 
 def draw_fact_table(
@@ -123,20 +125,36 @@ def draw_fact_table(
     room: int,
     inks: Inks,
     *,
-    shows_all: bool = True,
+    max_lines: int | None = None,
 ) -> FactTable:
-    """Return the table, no wider than so many cells: all rows and remarks below them, or only the
-    rows on which the verdict rests."""
+    """Return the table, no wider than so many cells: all rows and remarks below them, or of
+    `max_lines` only the rows on which the verdict rests, and as many others as fit."""
     rows = list(_list_rows(compared, names, inks))
-    main_rows = _select_main_rows(rows)
-    num_folded = len(rows) - len(main_rows)
-    lines = list(_draw_rows(rows if shows_all else main_rows, room))
     notes = [*_list_remarks(compared), *CAPTIONS] if any(run.steps for run in compared) else []
-    for note in notes if shows_all else ():
+    if max_lines is not None:
+        shown_rows = _select_rows(rows, room, max_lines)
+        content = Content("\n").join(_draw_rows(shown_rows, room))
+        return FactTable(content, len(rows) - len(shown_rows), bool(notes))
+    lines = list(_draw_rows(rows, room))
+    for note in notes:
         lines += [Content("")] if note == notes[0] else []
         for line in textwrap.wrap(plain(note), max(room, 20)):
             lines.append(Content.styled(line, MUTED))
-    return FactTable(Content("\n").join(lines), num_folded)
+    return FactTable(Content("\n").join(lines), 0, has_notes=False)
+
+
+def _select_rows(rows: Sequence[TableRow], room: int, max_lines: int) -> list[TableRow]:
+    """Return the main rows, whatever room they take, and the first ones of the others as far as
+    there are lines for them."""
+    selected = {id(row) for row in _select_main_rows(rows)}
+    for row in rows:
+        if id(row) in selected:
+            continue
+        candidates = [other for other in rows if id(other) in selected or other is row]
+        if len(list(_draw_rows(candidates, room))) > max_lines:
+            break
+        selected.add(id(row))
+    return [row for row in rows if id(row) in selected]
 
 
 def _select_main_rows(rows: Sequence[TableRow]) -> list[TableRow]:
@@ -261,7 +279,7 @@ def _difference_cell(difference: Difference | None, *, says_reason: bool = False
     sign = palette.sign(sign_name) if sign_name else " "
     text = f"{sign} {difference.text}"
     if says_reason and difference.reason:
-        text += f": {difference.reason}"
+        text += f", {difference.reason}"
     return StyledCell(text, style)
 
 

@@ -229,7 +229,7 @@ def _differ_in_speed(
     if run.same_work_settings and effect is Effect.UNCERTAIN:
         if fact.label != TIME_PER_STEP:
             return Difference(text, Effect.PLAIN)
-        return Difference(text, effect, explain_same_work(run.same_work_settings))
+        return Difference(text, Effect.PLAIN, blame_machine(run.same_work_settings))
     if run.against.finding is not Finding.NOT_SHOWN and not run.doubt:
         is_faster = run.against.finding is Finding.FASTER
         effect = Effect.BETTER if is_faster else Effect.WORSE
@@ -239,10 +239,10 @@ def _differ_in_speed(
     return Difference(text, effect)
 
 
-def explain_same_work(settings: Sequence[str]) -> str:
-    """Say that settings in which two runs differ cannot make the steps of one of them faster."""
-    verb = "does" if len(settings) == 1 else "do"
-    return f"{listed(list(settings))} {verb} not change the work of a step"
+def blame_machine(settings: Sequence[str]) -> str:
+    """Say what makes two times per step differ: settings that leave the work of a step as it is
+    cannot."""
+    return f"due to the machine, not to {listed(list(settings))}"
 
 
 def _differ_in_accuracy(

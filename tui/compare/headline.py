@@ -13,7 +13,7 @@ from remote.metrics.run import EvaluationFigures, RunFigures
 from remote.run.state.flaw import FlawKind
 from remote.run.state.phases import Verdict
 from remote.statistics.comparison import Finding
-from tui.compare.facts import explain_same_work, is_accuracy_different, read_last_test, read_results
+from tui.compare.facts import blame_machine, is_accuracy_different, read_last_test, read_results
 from tui.compare.verdict_text import format_ratio
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.widgets.verdict_strip import Severity
@@ -113,7 +113,11 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
     reasons = [advantage for advantage in advantages if advantage.winner == best]
     counter_reasons = [advantage for advantage in advantages if advantage.winner != best]
     claims = _join_reasons(reasons, counter_reasons)
-    clauses = [f"Take {titles[best]}: {claims}", *(tie.clause for tie in ties)]
+    is_certain = any(reason.is_certain for reason in reasons)
+    choice = f"Take {titles[best]}"
+    if not is_certain:
+        choice = f"{titles[best]} looks {'better' if len(sound_places) == 2 else 'best'}"
+    clauses = [f"{choice}: {claims}", *(tie.clause for tie in ties)]
     title = "; ".join(filter(None, clauses))
     flaw_text = _describe_overfitting(compared[best].run, RUN_LETTERS[best])
     # That the run to take overfitted is the caveat: praise is neither amber nor green then.
@@ -122,7 +126,6 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
         severity = Severity.WARN
     elif not flaw_text and not counter_reasons and any(reason.is_shown for reason in reasons):
         severity = Severity.GOOD
-    is_certain = any(reason.is_certain for reason in reasons)
     advice = "" if is_certain else ADVICE
     caveat = "; ".join(filter(None, (flaw_text, advice)))
     return Headline(
@@ -283,9 +286,9 @@ def _compare_two(compared: Sequence[ComparedRun], titles: Sequence[str]) -> Adva
     unit = _unit(other)
     is_shown = other.against.finding is not Finding.NOT_SHOWN
     if other.same_work_settings and is_shown:
-        reason = explain_same_work(other.same_work_settings)
-        change = f"{format_ratio(_ratio(other))} per {unit} is of the machine"
-        return Tie(f"Take either: {title} against {first_title}, {change}: {reason}", "")
+        reason = blame_machine(other.same_work_settings)
+        change = f"{format_ratio(_ratio(other))} per {unit}"
+        return Tie(f"Take either: {title} against {first_title}, {change} is {reason}", "")
     if _is_found(other):
         ratio = _ratio(other)
         winner = 1 if ratio < 1 else 0

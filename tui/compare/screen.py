@@ -38,7 +38,12 @@ from tui.charts.overlay import (
     mark_goal,
 )
 from tui.charts.plot_frame import PlotOptions
-from tui.compare.fact_table import describe_common_work, describe_signs, draw_fact_table
+from tui.compare.fact_table import (
+    FactTable,
+    describe_common_work,
+    describe_signs,
+    draw_fact_table,
+)
 from tui.compare.headline import Headline, make_headline, shorten_name
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
@@ -55,6 +60,9 @@ WARN = "$text-warning"
 BAR_CAPTION = "bars: from 0 to the largest value of the row"
 LINES_PER_WARNING = 8
 """The verdict has a warning for so many lines of the screen, at most."""
+LINES_BESIDE_TABLE = 24
+"""Lines of the screen that are kept from the table, unless all of it is asked for: those of the
+charts, which need about 15 with their frame, of the verdict, and of the title and the keys."""
 TWO_CHARTS = 120
 """Columns from which on there is a second chart beside the first one."""
 MARGIN_WIDTH = 4
@@ -155,17 +163,24 @@ class CompareScreen(Screen[None]):
         room = self.size.width - MARGIN_WIDTH
         inks = inks_of(self.app.current_theme)
         self.set_class(self._shows_all, "-all")
-        table = draw_fact_table(self._compared, self._names, room, inks, shows_all=self._shows_all)
+        max_lines = None if self._shows_all else self.size.height - LINES_BESIDE_TABLE
+        table = draw_fact_table(self._compared, self._names, room, inks, max_lines=max_lines)
         content = table.content
-        if table.num_folded:
-            key = key_of(self.app, "all-rows")
-            rows_text = count(table.num_folded, "more row")
-            hint = (
-                f"{key} hides {rows_text}" if self._shows_all else f"{rows_text}: {key} shows all"
-            )
+        hint = self._describe_rest(table)
+        if hint:
             content += Content.styled(f"\n{hint}", MUTED)
         self.query_one("#table", Static).update(content)
         self.query_one("#facts").border_title = Content(f" {plain(self._table_title(room))} ")
+
+    def _describe_rest(self, table: FactTable) -> str:
+        """Say which key shows what the table leaves out, or hides it again; "" if there is no
+        more than it shows."""
+        key = key_of(self.app, "all-rows")
+        if self._shows_all:
+            return f"{key} hides what there is no room for beside the charts"
+        if table.num_folded:
+            return f"{count(table.num_folded, 'more row')}: {key} shows all"
+        return f"{key} shows what the rows mean" if table.has_notes else ""
 
     def _draw_chart(self, name: str, measure: CompareMeasure) -> None:
         """Draw the curves of a measure in the chart of this name."""
@@ -184,7 +199,7 @@ class CompareScreen(Screen[None]):
         if measure is TEST_ACCURACY:
             marked = mark_goal(curves, goal, clock=self._by_time)
         if marked.labels:
-            pane.border_title = f" {title}  {palette.sign('test')} reaches {percent(goal)} "
+            pane.border_title = f" {title}  {palette.sign('test')} first test at {percent(goal)}+ "
         options = structs.replace(
             OVER_TIME if self._by_time else OVER_STEPS, log_y=is_log, point_labels=marked.labels
         )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from remote.format import count, number
 from remote.metrics.compare import ComparedRun, RunNoise
 from remote.statistics.comparison import Finding
-from tui.compare.facts import explain_same_work
+from tui.compare.facts import blame_machine
 from tui.kit.palette import RUN_LETTERS
 
 MIN_FREEDOM = 4
@@ -43,7 +43,7 @@ def _time_verdict(compared: ComparedRun) -> str:
     if compared.doubt:
         return "no verdict on the time per step: it is in doubt"
     if compared.same_work_settings:
-        return f"no verdict: {explain_same_work(compared.same_work_settings)} ({change})"
+        return f"no verdict: {change} is {blame_machine(compared.same_work_settings)}"
     if not math.isfinite(ratio.low):
         return f"no verdict on the time per step: too few steps ({change})"
     basis = _noise(compared.noise)

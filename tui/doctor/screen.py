@@ -158,7 +158,8 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         strip.show(SEVERITIES[verdict.outcome], verdict.title, reasons, self._list_next_keys())
 
     def _draw_findings(self, state: RunState, room: Size) -> Content:
-        """Draw all that is below the verdict, with what would start if there is room for it."""
+        """Draw all that is below the verdict, with what would start and what is the same on all
+        hosts if there is room for it."""
         above = self._list_problems(state, room.width) + self._list_choices(state, room.width)
         for table in self._choose_tables(state, room.width):
             lines = [*above, *table.lines]
@@ -171,6 +172,12 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         facts = self._list_run_facts(room.width)
         if len(lines) + len(facts) + len(passed_lines) <= room.height:
             lines += facts
+        if table.num_folded and self._lists_passed is None:
+            same_lines = self._list_same(state, table, room.width)
+            whole_lines = [*above, *table.lines, *facts, *same_lines]
+            if len(whole_lines) + len(passed_lines) <= room.height:
+                lines = whole_lines
+                self._is_listing_passed = True
         return Content("\n").join(_draw_line(line, room.width) for line in lines + passed_lines)
 
     def _choose_tables(self, state: RunState, width: int) -> Iterator[HostTable]:
@@ -238,6 +245,13 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
                 return [HostLine([(checks.TITLE, title)]), head_line, *texts, HostLine()]
         texts = [HostLine([("", f"  {fact}")]) for fact in facts]
         return [HostLine([(checks.TITLE, title)]), *texts, HostLine()]
+
+    def _list_same(self, state: RunState, table: HostTable, width: int) -> list[HostLine]:
+        """Return the checks that the table lacks, with the values that they have found."""
+        key = key_of(self.app, "passed-checks")
+        title = [(checks.TITLE, "  passed on all hosts"), (checks.DIM, f"   {key} folds them")]
+        rows = host_table.make_passed_rows(state, table.names, width)
+        return [HostLine(title), *map(HostLine, rows), HostLine()]
 
     def _list_passed(self, state: RunState, table: HostTable, width: int) -> list[HostLine]:
         """Return how many checks were passed, and if asked for, those that the table lacks."""

@@ -20,8 +20,8 @@ SEVERAL = 2
 def count_listed(
     listed: Listed, selection: RowSelection, needy: Sequence[RunItem], *, has_filter: bool
 ) -> Content:
-    """Say how many runs and studies are listed, and how many are live or need a person: the `needy`
-    ones. In one colour, as the strip below says what is the matter."""
+    """Say how many runs and studies are listed, and how many are live or are to be looked at: the
+    `needy` ones. In one colour, as the strip below says what is the matter."""
     recorded = len(listed.runs)
     if has_filter:
         matching = sum(not item.study for item in selection.items)
@@ -31,8 +31,7 @@ def count_listed(
     num_live = sum(item.is_live for item in selection.items)
     parts.append(Content(f"{num_live} live"))
     if needy:
-        verb = "needs" if len(needy) == 1 else "need"
-        parts.append(Content(f"{len(needy)} {verb} you"))
+        parts.append(Content(f"{len(needy)} to look at"))
     return Content(", ").join(parts)
 
 

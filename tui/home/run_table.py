@@ -49,7 +49,7 @@ def _text(title: str, most: int) -> TableColumn:
 def _make_figure_column(figure: RunFigure) -> TableColumn:
     # As wide as the usual numbers: the columns would move whenever a number gets longer.
     title = screen_title(figure)
-    return TableColumn(title, max(LEAST_WIDTH, len(title) + 1))
+    return TableColumn(title, max(LEAST_WIDTH, len(title) + 2))
 
 
 CURVE = " loss curve"
@@ -300,7 +300,8 @@ def _describe_recorded(item: RunItem, run: Entry, name: str, now: float) -> dict
 
 
 def _describe_start(started: float | None, now: float) -> str:
-    return ago(max(0.0, now - started)) if started else UNKNOWN
+    # Set off by one more blank: behind a number of ranks, "4 4 min ago" would read as one number.
+    return f" {ago(max(0.0, now - started))}" if started else UNKNOWN
 
 
 def name_job(run: Entry) -> str:
@@ -347,7 +348,7 @@ def _describe_progress(item: RunItem) -> TableCell:
     """Return how far a run or study is: a share, beside a bar if it is live."""
     if item.study:
         progress = item.study
-        return TableCell(f"{progress.num_settled}/{len(progress.study.trials())} runs")
+        return TableCell(f"{progress.num_settled}/{len(progress.study.trials())}")
     step, steps = item.place
     if not 0 < step <= steps:
         return TableCell(f"step {step}" if step else UNKNOWN)

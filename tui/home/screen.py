@@ -304,7 +304,7 @@ class HomeScreen(LiveScreen, Keeping):
         """Go to the next run that needs a person."""
         names = [item.name for item in self._find_needy()]
         if not names:
-            self.notify("no run needs you")
+            self.notify("no run to look at")
             return
         table = self.query_one(RunTable)
         chosen = table.chosen

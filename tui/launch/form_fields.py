@@ -34,6 +34,7 @@ UNITS = {
     "batch_size": "samples per step",
     "policy.start_timeout": "seconds",
     "epochs": "times through the data",
+    "lr": "step size of SGD",
     "accumulate": "batches per synchronisation",
     "ranks": "processes",
     "limit": "samples",

@@ -1,5 +1,5 @@
 """How long a run may take, by the newest recorded run on the same hosts whose steps are as much
-work."""
+work, rather one without a flaw."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class TimedRun(NamedTuple):
 
 
 def list_timed_runs(runs_dir: Path) -> list[TimedRun]:
-    """Return the runs recorded in a folder that tell how long others take, the newest first."""
+    """Return the runs recorded in a folder that tell how long others take, those without a flaw
+    first, and of each kind the newest first."""
     timed_runs = []
     for run in reversed(index.entries(runs_dir)[-MOST_RUNS:]):
         if run.verdict != FINISHED or run.step < FEWEST_STEPS or not run.step_seconds:
@@ -44,12 +45,14 @@ def list_timed_runs(runs_dir: Path) -> list[TimedRun]:
         job = parse_work(run)
         if isinstance(job, Job):
             timed_runs.append(TimedRun(job, run))
-    return timed_runs
+    # A slow host or a loss that is no number may have made the steps of a run longer.
+    return sorted(timed_runs, key=lambda timed: bool(timed.run.flaws))
 
 
 def describe_estimate(plan: Plan, timed_runs: Iterable[TimedRun]) -> str:
-    """Say how long a planned run takes: "takes ~12 s: 23 steps of 39 ms, 11 s start and tests, as
-    in baseline". Where no run tells, say how many steps it makes; "" if that is not known either.
+    """Say how long a planned run takes: "takes ~12 s: 23 steps of 39 ms, 11 s start and tests, from
+    run 'baseline'". Where no run tells, say how many steps it makes; "" if that is not known
+    either.
     """
     work = expect_work(plan)
     job = plan.job
@@ -72,7 +75,7 @@ def describe_estimate(plan: Plan, timed_runs: Iterable[TimedRun]) -> str:
     run_name = similar.run.label or similar.run.name
     steps_text = f"{count(total_steps, 'step')} of {step_time(step_seconds)}"
     beside_text = f"{duration(similar.beside_steps)} start and tests"
-    return f"takes {approximate(seconds)}: {steps_text}, {beside_text}, as in {run_name}"
+    return f"takes {approximate(seconds)}: {steps_text}, {beside_text}, from run '{run_name}'"
 
 
 def _work_of_step(job: Job) -> Sequence[object]:

@@ -104,8 +104,12 @@ def _make_title(run: RunState) -> str:
 
 def _has_problem(run: RunState) -> bool:
     """Return True if a run that finished has left something to look at or to do."""
-    is_unseen = bool(seen.describe_unseen_end(run))
-    return is_unseen or bool(describe_slow_spells(run)) or bool(describe_unfetched_files(run))
+    return bool(
+        seen.describe_unseen_end(run)
+        or describe_slow_spells(run)
+        or describe_unfetched_files(run)
+        or _find_training_accuracy(run)
+    )
 
 
 def _list_keys(run: RunState, advices: Sequence[Advice], keys: VerdictKeys) -> tuple[NextKey, ...]:
@@ -195,8 +199,7 @@ def _list_result_reasons(
 
 def _describe_result(run: RunState) -> str:
     """Return how well the model does on the test data: "test accuracy 90.6% (best 90.8% in epoch
-    19), training 100%"; "" if it was not tested. The accuracy in training is told if it is much
-    better."""
+    19), 9 points below training"; "" if it was not tested."""
     evaluations = run.progress.evaluations
     if not evaluations:
         return ""
@@ -206,12 +209,22 @@ def _describe_result(run: RunState) -> str:
     result = f"test accuracy {accuracy_text}"
     if best_text != accuracy_text:
         result += f" (best {best_text} in epoch {best.epoch})"
-    training_accuracies = [rank.epochs[-1].accuracy for rank in run.ranks if rank.epochs]
-    if training_accuracies:
-        training_accuracy = fmean(training_accuracies)
-        if training_accuracy >= evaluations[-1].accuracy + MUCH_BETTER:
-            result += f", training {percent(training_accuracy)}"
+    training_accuracy = _find_training_accuracy(run)
+    if training_accuracy:
+        points = 100 * (training_accuracy - evaluations[-1].accuracy)
+        result += f", {points:.0f} points below training"
     return result
+
+
+def _find_training_accuracy(run: RunState) -> float:
+    """Return the accuracy in training if that in tests is far below it; else 0."""
+    evaluations = run.progress.evaluations
+    training_accuracies = [rank.epochs[-1].accuracy for rank in run.ranks if rank.epochs]
+    if not evaluations or not training_accuracies:
+        return 0.0
+    training_accuracy = fmean(training_accuracies)
+    is_far = training_accuracy >= evaluations[-1].accuracy + MUCH_BETTER
+    return training_accuracy if is_far else 0.0
 
 
 def _describe_speed(run: RunState) -> str:

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
+from remote.format import UNKNOWN
 from remote.run.diagnosis.host_load import Load, loads
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
@@ -182,10 +183,10 @@ class RanksPanel(TablePanel):
     ) -> dict[RankColumn, TableColumn]:
         """The columns that tell something of a rank, as wide as they are drawn. A column that has
         appeared stays, and gets no narrower, while the run is in the same phase, and before or
-        after its first step."""
+        after its first step or a stall."""
         is_chosen = bool(self._chosen)
         drawn_stage = (
-            *(run, run.attempt, run.phase, run.step > 0, width),
+            *(run, run.attempt, run.phase, run.step > 0, run.stall is not None, width),
             tuple(self._chosen),
         )
         if drawn_stage != self._stage:
@@ -232,7 +233,8 @@ class RanksPanel(TablePanel):
                 cell = rank_column.border_cell(all_rows)
             else:
                 cell = rank_column.cell(first_row)
-            shared_texts.append(f"{cell.text} {rank_column.border_text}".strip())
+            if cell.text != UNKNOWN:
+                shared_texts.append(f"{cell.text} {rank_column.border_text}".strip())
         has_busy = any(rank_column.name == "busy" for rank_column in self._drawn_columns)
         busy_remark = SHORT_BUSY_REMARK if self.size.width < NARROW else BUSY_REMARK
         remark = busy_remark if has_busy else ""

@@ -179,11 +179,6 @@ class RunScreen(ChartActions):
                 self.refresh_bindings()
 
     @property
-    def names_now(self) -> Mapping[str, str]:
-        """Return the names of actions that are other than usual at the moment."""
-        return {"play": "Pause"} if self._slider and self._slider.replay.is_playing else {}
-
-    @property
     def _is_led_here(self) -> bool:
         """Return True if what is done here is done to the run, and not only to the view of it."""
         return getattr(self.app, "sends_commands", False)

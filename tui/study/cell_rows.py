@@ -1,4 +1,4 @@
-"""The rows of the table of a study: its cells, which is best, which are alike, times and values.
+"""The rows of the table of a study: its cells, which is best, times and values.
 
 Pure.
 """
@@ -13,12 +13,10 @@ from typing import NamedTuple
 from remote.format import UNKNOWN, duration, number
 from remote.sanitise import plain
 from remote.statistics.mean import finite_mean
-from remote.study.alike_settings import find_alike_setting, find_alike_settings
 from remote.study.length import count_steps
 from remote.study.progress import CellState
 from remote.study.results import CellResult, StudyResult
 from remote.study.study import Study
-from remote.study.wording import label_name
 from tui.kit import palette
 from tui.kit.widgets.phase import phase_cell
 from tui.kit.widgets.table import TableCell, TableColumn, TableRow
@@ -40,6 +38,8 @@ DURATION_WIDTH = 9
 """Columns of the time that runs took."""
 AXIS_WIDTHS = range(12, 49)
 """Columns of the axis on which the values of runs stand."""
+AXIS_GAP = 1
+"""Columns before that axis, besides the one between all columns."""
 
 
 def best_word(study: Study) -> str:
@@ -85,26 +85,11 @@ def find_best_cells(result: StudyResult, groups: Sequence[CellGroup] = ()) -> se
 
 
 def lay_out_cells(result: StudyResult, groups: Sequence[CellGroup], room: int) -> StudyTable:
-    """Return the table with a row for each group of cells, and a word beside the best value; where
-    there is room, values that are alike name the setting that has the same."""
+    """Return the table with a row for each group of cells, and a word beside the best value."""
     best_marks = {key: best_word(result.study) for key in find_best_cells(result, groups)}
-    table = make_cell_table(result, room - _widest_mark(best_marks), groups)
-    alike_settings = find_alike_settings(result)
-    alike_marks = {}
-    for row in result.cells:
-        alike = find_alike_setting(row.cell, alike_settings)
-        if alike and row.value and row.cell.key not in best_marks:
-            name = label_name(alike.axis, alike.earlier_label)
-            alike_marks[row.cell.key] = f"{palette.sign('alike')} {name}"
-    marks = best_marks | alike_marks
-    if table.width + _widest_mark(marks) > room:
-        marks = best_marks
-    return _mark_values(table, groups, marks)
-
-
-def _widest_mark(marks: Mapping[str, str]) -> int:
-    """Return the columns that marks take behind values."""
-    return max((len(mark) + 1 for mark in marks.values()), default=0)
+    widest_mark = max((len(mark) + 1 for mark in best_marks.values()), default=0)
+    table = make_cell_table(result, room - widest_mark, groups)
+    return _mark_values(table, groups, best_marks)
 
 
 def _mark_values(
@@ -171,7 +156,7 @@ def make_fact_columns(result: StudyResult, groups: Sequence[CellGroup], room: in
     if room >= steps_width and len(set(step_counts)) > 1:
         table.append((TableColumn("steps", steps_width), [TableCell(text) for text in step_texts]))
         room -= steps_width
-    axis_column = _make_axis_column(result.study, groups, room - SPACE - 1)
+    axis_column = _make_axis_column(result.study, groups, room - AXIS_GAP - 1)
     if axis_column:
         table.append(axis_column)
     rows = [
@@ -183,7 +168,8 @@ def make_fact_columns(result: StudyResult, groups: Sequence[CellGroup], room: in
 def _make_axis_column(
     study: Study, groups: Sequence[CellGroup], room: int
 ) -> tuple[TableColumn, list[TableCell]] | None:
-    """Return where the values of the runs of each row lie; None without room or differences."""
+    """Return where the values of the runs of each row lie; None without differences, or without the
+    room to say what stands there."""
     values_by_row = [_values(group) for group in groups]
     values = [value for row_values in values_by_row for value in row_values]
     ends = [format_value(end(values), study.metric) for end in (min, max) if values]
@@ -196,22 +182,25 @@ def _make_axis_column(
     if study.metric != "accuracy" and len(set(rounded_ends)) > 1:
         ends = rounded_ends
     title = _axis_title(ends, study, width)
-    column = TableColumn(f"  {title}", SPACE + width + 1, right=False)
-    cells = [
-        TableCell(f"  {draw_values(row_values, low, high, width)}") for row_values in values_by_row
-    ]
+    if not title:
+        return None
+    indent = " " * AXIS_GAP
+    column = TableColumn(f"{indent}{title}", AXIS_GAP + width + 1, right=False)
+    drawings = [draw_values(row_values, low, high, width) for row_values in values_by_row]
+    cells = [TableCell(indent + drawing) for drawing in drawings]
     return column, cells
 
 
 def _axis_title(ends: Sequence[str], study: Study, width: int) -> str:
-    """Return what an axis shows between its ends, in as many words as fit: "2.24 each run 2.31"."""
+    """Return what an axis shows between its ends, in as many words as fit: "2.24 each run 2.31".
+    Without room for the shortest, return "": two numbers over dots would be a riddle."""
     low, high = ends
     room = width - len(low) - len(high) - 2
     subjects = (f"{metric_header(study)} of each run", f"{study.metric} of each run")
-    names = (*subjects, "each run", "runs")
-    name = next((name for name in names if len(name) <= room), "")
-    title = f"{low} {name.center(room)} {high}"
-    return title if len(title) <= width else ""
+    for name in (*subjects, "each run"):
+        if len(name) <= room:
+            return f"{low} {name.center(room)} {high}"
+    return ""
 
 
 def _values(group: CellGroup) -> list[float]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -171,25 +171,17 @@ def describe_cells(cells: Sequence[Cell]) -> str:
     return ", ".join(parts)
 
 
-class RunLines(NamedTuple):
-    """A line for each of some runs, with the key of its cell, below a head."""
-
-    head: str
-    lines: Sequence[tuple[str, str]]
-
-
 def list_run_lines(
     progress: StudyProgress, cells: Sequence[CellProgress], room: float = math.inf
-) -> RunLines:
-    """Return a line for each run of these cells, with what tells the cells apart and its training
-    losses. If `room` columns do not hold them, the names of the runs go."""
+) -> list[str]:
+    """Return a head, and below it a line for each run of these cells, with what tells the cells
+    apart and its training losses. If `room` columns do not hold them, the names of the runs go."""
     study = progress.study
     axes = [
         axis.name for axis in study.axes if len({cell.cell.label(axis.name) for cell in cells}) > 1
     ]
     head = [*axes, "#", "run", "state", metric_header(study), "duration", "training loss", ""]
     table = [head]
-    keys = []
     for cell in cells:
         labels = [cell.cell.label(axis) for axis in axes]
         for position, cell_run in enumerate(list_cell_runs(progress, cell), 1):
@@ -200,14 +192,13 @@ def list_run_lines(
             losses = cell_run.end.losses if cell_run.end else None
             losses_text = " to ".join(fixed(value, 4) for value in losses) if losses else ""
             table.append([*labels, *texts, losses_text, cause.strip()])
-            keys.append(cell.cell.key)
     # Of a script the training loss may be unknown, and few runs have a cause.
     shown_columns = [any(texts) for texts in zip(*table[1:], strict=True)]
-    head_line, *lines = _align_columns(table, shown_columns)
-    if max(map(len, (head_line, *lines))) > room:
+    lines = _align_columns(table, shown_columns)
+    if max(map(len, lines)) > room:
         shown_columns[head.index("run")] = False
-        head_line, *lines = _align_columns(table, shown_columns)
-    return RunLines(head_line, list(zip(keys, lines, strict=True)))
+        lines = _align_columns(table, shown_columns)
+    return lines
 
 
 def _align_columns(table: Sequence[Sequence[str]], shown_columns: Sequence[bool]) -> list[str]:

@@ -107,24 +107,31 @@ class LossPanel(Container):
         )
 
     def _describe(self, curves: list[Curve]) -> Content:
-        """Return what is drawn, with the sign of each curve in its ink."""
+        """Return what is drawn, with the sign of each curve in its ink. Where that is too long, it
+        does not say of what all curves are: the row under the cursor has it."""
         comparison = self._comparison
         subject = ""
         if comparison.same_names:
             subject = f", {' = '.join(comparison.same_names)}"
         elif self._place_name:
             subject = f" at {self._place_name}"
-        parts: list[tuple[str, str]] = [(f" {comparison.loss_name}{plain(subject)}:", "")]
+        parts: list[tuple[str, str]] = []
         inks = inks_of(self.app.current_theme)
         for curve in curves:
             ink = inks.by_number(curve.colour)
             parts += [(f"  {palette.sign('curve')}", ink), (f" {plain(curve.label)}", "")]
-        title = Content.assemble(*parts, " ")
-        if not self._has_means:
-            return title
-        title_of_means = Content.assemble(*parts, ("  (means of runs)", MUTED), " ")
+        note = ("  (means of runs)", MUTED) if self._has_means else ""
+        whole_head = f" {comparison.loss_name}{plain(subject)}:"
+        short_head = f" {comparison.loss_name}:"
+        titles = [
+            Content.assemble(whole_head, *parts, note, " "),
+            Content.assemble(whole_head, *parts, " "),
+            Content.assemble(short_head, *parts, note, " "),
+            Content.assemble(short_head, *parts, " "),
+        ]
         # The rule around a title takes two cells at each side.
-        return title_of_means if title_of_means.cell_length + 4 <= self.app.size.width else title
+        room = self.app.size.width - 4
+        return next((title for title in titles if title.cell_length <= room), titles[-1])
 
 
 def list_compared(progress: StudyProgress, chosen: CellProgress) -> list[ComparedRuns]:

@@ -66,12 +66,6 @@ UNFOLD, FOLD = "Unfold rows", "Fold rows"
 """What a key does with the rows of cells that have the same values."""
 
 
-MARKED = "bold on $block-cursor-background 30%"
-"""The style of the chosen runs among all: that of the chosen row of the table."""
-ROWS_BESIDE_RUNS = 24
-"""Rows of the chart, and of all texts around the cells and the runs."""
-
-
 class StudyScreen(LiveScreen, Screen[None]):
     """All cells of a study, the run under way, and the answer so far. `tick` draws what has
     changed."""
@@ -234,7 +228,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         )
 
     def _show_cell(self) -> None:
-        """Show the runs of the cell under the cursor."""
+        """Show the runs of the row under the cursor."""
         panel = self.query_one("#cell")
         study = self.runner.study
         group = self._chosen_group
@@ -244,29 +238,16 @@ class StudyScreen(LiveScreen, Screen[None]):
         if len(group) > 1:
             names = (join_compared(study, group), name_place(chosen_cell.cell, study.compare))
             name = ", ".join(filter(None, names))
-        lists_all = self._has_room_for_runs and len(self._groups) > 1
-        title = f"all runs; marked: {name}" if lists_all else f"runs of {name}"
-        panel.border_title = Content(f" {plain(title)} ")
-        cells = list(self._progress.cells.values()) if lists_all else chosen_cells
-        runs = list_run_lines(self._progress, cells, self.app.size.width - 2)
-        chosen_keys = {cell.cell.key for cell in chosen_cells}
-        run_lines = []
-        for key, line in runs.lines:
-            is_marked = lists_all and key in chosen_keys
-            run_lines.append(Content.styled(plain(line), MARKED if is_marked else ""))
+        panel.border_title = Content(f" {plain(f'runs of {name}')} ")
+        head, *lines = list_run_lines(self._progress, chosen_cells, self.app.size.width - 2)
         description = describe_cells([cell.cell for cell in chosen_cells])
-        text = [Content.styled(f"{plain(description)}\n{plain(runs.head)}", MUTED), *run_lines]
+        text = [Content.styled(f"{plain(description)}\n{plain(head)}", MUTED)]
+        text += [Content(plain(line)) for line in lines]
         text += map(Content, self._alike_lines())
         panel.query_one(Static).update(Content("\n").join(text))
         loss_panel = self.query_one(LossPanel)
         guess_loss = find_guess_loss(self.runner.study) if self._says_little else math.nan
         loss_panel.show_cell(self._progress, chosen_cell, guess_loss=guess_loss)
-
-    @property
-    def _has_room_for_runs(self) -> bool:
-        """Return True if there is room for all runs of the study beside everything else."""
-        num_runs = len(self.runner.study.trials())
-        return num_runs + len(self._groups) + ROWS_BESIDE_RUNS <= self.app.size.height
 
     def _alike_lines(self) -> list[str]:
         """Return in which setting the chosen cell has the same values, and why."""

@@ -59,7 +59,7 @@ class LossRise(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """In words, such as "loss 2.3 → 17,655 since step 3"."""
+        """In words, such as "loss 2.3 → 17655 since step 3"."""
         return f"loss {figure(self.first)} → {figure(self.loss)} since step {self.step}"
 
 

@@ -74,7 +74,7 @@ class Flaw:
 
     @property
     def title(self) -> str:
-        """In words, such as "diverged at step 12: loss 2.3 → 17,655 at the end"."""
+        """In words, such as "diverged at step 12: loss 2.3 → 17655 at the end"."""
         match self.kind:
             case FlawKind.DIVERGED:
                 # At that step, it had only begun.

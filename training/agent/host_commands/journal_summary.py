@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 import socket
+import statistics
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,7 +23,10 @@ from training.wire.step_block import StepBlock
 HEAD = 64 << 10
 TAIL = 128 << 10
 """Bytes at the beginning and at the end of a journal of which every record is looked at."""
+RECENT_STEPS = 100
+"""Steps of which it is known how long they took."""
 _STOPPED = (EndReason.OPERATOR_GONE, EndReason.LEASE_EXPIRED)
+_STEPS = b'"event":"steps"'
 _WEIGHTY = re.compile(rb'"event":"(?:hello|launched|spawned|exited|stopheard|ended)"')
 
 
@@ -39,6 +44,7 @@ def read_ends(folder: str, host: int) -> Iterator[Record]:
         pending += block
         cut_at = pending.rfind(b"\n", 0, len(pending) - TAIL) + 1 if len(pending) > TAIL else 0
         yield from find_important_records(pending[:cut_at])
+        yield from _find_last_steps(pending[:cut_at])
         pending = pending[cut_at:]
     yield from _decode_lines(pending.splitlines())
 
@@ -52,6 +58,15 @@ def find_important_records(block: bytes) -> Iterator[Record]:
         line_start = block.rfind(b"\n", 0, match.start()) + 1
         line_end = block.index(b"\n", match.end())
         yield from _decode_lines([block[line_start:line_end]])
+
+
+def _find_last_steps(block: bytes) -> Iterator[Record]:
+    """Yield the last steps in some whole lines. Where ranks hang or their steps take long, samples
+    fill what comes after them."""
+    found_at = block.rfind(_STEPS)
+    if found_at >= 0:
+        line_start = block.rfind(b"\n", 0, found_at) + 1
+        yield from _decode_lines([block[line_start : block.index(b"\n", found_at)]])
 
 
 def _decode_lines(lines: list[bytes]) -> Iterator[Record]:
@@ -76,6 +91,15 @@ class JournalSummary:
     attempt: int = 0
     stop_heard: float = 0.0
     failed: float = 0.0
+    moved: float = 0.0
+    """When a rank last made a step, entered a phase or printed something."""
+    step_times: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
+    """The seconds that its newest steps took."""
+
+    @property
+    def step_seconds(self) -> float:
+        """Return the median of its newest steps; 0 before the first."""
+        return statistics.median(self.step_times) if self.step_times else 0.0
 
     def hear(self, record: Record) -> None:
         """Take in the next record."""
@@ -97,11 +121,13 @@ class JournalSummary:
                 self.stop_heard = self.stop_heard or record.time
             case AgentEnded():
                 self.ended = record.event
-            case StepBlock(step=step):
-                self._hear_step(step)
+            case StepBlock() as steps:
+                self._hear_step(steps.step)
+                self.step_times.extend(steps.unpack().seconds)
+                self.moved = record.time
             case OutputText():
                 for rank_record in expand(record):
-                    self._hear_rank(rank_record.event)
+                    self._hear_rank(rank_record.event, record.time)
 
     def _begin_attempt(self, attempt: int) -> None:
         """Forget how another attempt ended. A stop may come before the start of its attempt. Of a
@@ -110,17 +136,23 @@ class JournalSummary:
             self.attempt = attempt
             self.stop_heard = 0.0
             self.failed = 0.0
+            self.step_times.clear()
 
-    def _hear_rank(self, event: Event) -> None:
+    def _hear_rank(self, event: Event, when: float) -> None:
         match event:
             case Entered(phase=phase):
                 self.phase = phase
+                self.moved = when
             case Started(steps=steps):
                 self.steps = steps
-            case StepFinished(step=step):
+            case StepFinished(step=step, seconds=seconds):
                 self._hear_step(step)
+                self.step_times.append(seconds)
+                self.moved = when
             case Evaluated(step=step):
                 self.step = max(self.step, step)
+            case OutputText():
+                self.moved = when
 
     def _hear_step(self, step: int) -> None:
         self.step = max(self.step, step)

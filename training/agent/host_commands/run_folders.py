@@ -229,6 +229,8 @@ def examine(workdir: str, run: str, host: int, *, sized: bool = True) -> RunFold
         attempt=summary.attempt,
         stop_heard=summary.stop_heard,
         failed=summary.failed,
+        moved=summary.moved if summary.step_times else 0.0,
+        step_seconds=summary.step_seconds,
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 from textual.content import Content
 
-from remote.format import count, duration, percent
+from remote.format import UNKNOWN, count, duration, percent
 from remote.run.findings.flaws import outcome_word
 from remote.run.findings.script_visibility import describe_missing_steps
 from remote.run.findings.training_loss import find_divergence_step
@@ -278,6 +278,8 @@ def _times(run: RunState, total_steps: int, now: float, *, has_room: bool) -> It
     if run.phase is RunPhase.ENDED or run.is_held or not (is_job or total_steps):
         return
     eta = describe_eta(run, now)
+    if eta.point == UNKNOWN:  # as before the first steps, and in a stall
+        return
     yield f"{GAP}ETA ", DIM
     yield eta.point, ""
     if has_room and eta.spread:

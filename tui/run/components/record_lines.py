@@ -73,7 +73,6 @@ class ReplaySlider(Container, can_focus=True):
         super().__init__()
         self.replay = replay
         self._shown = Content()
-        self._was_playing = False
         self._bar = (0, 0)
         self._num_lines = 1
 
@@ -82,9 +81,6 @@ class ReplaySlider(Container, can_focus=True):
 
     def show(self) -> None:
         """Draw where the replay is."""
-        if self.replay.is_playing is not self._was_playing:  # it also pauses by itself, at its end
-            self._was_playing = not self._was_playing
-            self.screen.refresh_bindings()
         is_unused = self._is_unused
         self.set_class(is_unused, "-unused")
         width = self.content_size.width

@@ -95,7 +95,7 @@ async def shown(pilot: Pilot[None], words: str) -> None:
 async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[Path]) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "Take A 20261123-0: 1.5x faster per step (100 ms, B 151")
+        await shown(pilot, "A 20261123-0 looks better: 1.5x faster per step (100 ms, B 151")
         await shown(pilot, "test accuracy (%) by wall time")
         found = screen_text(app)
         sooner = "andsoonerat85%accuracy(3s,B5s)"
@@ -132,13 +132,13 @@ async def test_the_chart_marks_where_each_run_reaches_the_accuracy_of_all(
 ) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "◆ reaches 85%")
+        await shown(pilot, "◆ first test at 85%+")
         assert screen_text(app).count("◆") == 3, "once in the title, and for each run"
         for label in ("A 3 s", "B 5 s"):
             assert label in screen_text(app)
         await pilot.press("x")
         await shown(pilot, "test accuracy (%) by step")
-        assert "◆ reaches 85%" in screen_text(app)
+        assert "◆ first test at 85%+" in screen_text(app)
         assert "A 3 s" not in screen_text(app)
 
 
@@ -165,7 +165,9 @@ async def test_a_more_accurate_run_is_to_be_taken_though_it_is_slower(tmp_path: 
         folders.append(recorded(tmp_path / "runs", made.done(0, 1).session(SessionClosed())))
     app = CompareApp(folders)
     async with app.run_test(size=(200, 40)) as pilot:
-        await shown(pilot, "Take B b: more accurate (90.0%, A 60.0%), although A is sooner at 60%")
+        await shown(
+            pilot, "B b looks better: more accurate (90.0%, A 60.0%), although A is sooner at 60%"
+        )
         assert "at 60% accuracy and 2.0x faster per step " in screen_text(app), "without numbers"
         await pilot.press("y")
         await until(pilot, lambda: "ring" in app.clipboard)
@@ -190,7 +192,7 @@ async def test_a_repetition_has_the_settings_of_the_run_to_take_and_a_seed_that_
 async def test_each_run_in_the_verdict_has_the_ink_of_its_curve(runs: Sequence[Path]) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "Take A 20261123-0: 1.5x faster per step (100 ms, B 151")
+        await shown(pilot, "A 20261123-0 looks better: 1.5x faster per step (100 ms, B 151")
         verdict = app.screen.query_one(VerdictStrip).render()
         assert isinstance(verdict, Content)
         first_line = verdict.split("\n")[0]
@@ -218,8 +220,8 @@ async def test_that_the_run_to_take_overfitted_is_the_one_caveat_below_neutral_p
         (line,) = await lines_with(pilot, "overfitted after epoch 1 (test loss 0.2 to 0.35)")
         assert line.startswith("▌ ▲ A")
         assert "repeat to confirm" in line, "all in one line"
-        (praise,) = await lines_with(pilot, "Take A")
-        assert praise.startswith("▌ Take A"), "neither green nor amber"
+        (praise,) = await lines_with(pilot, "looks better")
+        assert praise.startswith("▌ A "), "neither green nor amber"
         assert "B overfitted" not in screen_text(app), "the table says it of the other one"
         (outcomes,) = await lines_with(pilot, "outcome  ")
         assert outcomes.count("▲ overfitted") == 2
@@ -237,16 +239,40 @@ async def test_a_run_that_is_sooner_at_an_accuracy_is_taken_though_the_work_of_a
         folders.append(recorded(tmp_path / "runs", made.done(0, 1).session(SessionClosed())))
     app = CompareApp(folders)
     async with app.run_test(size=(120, 40)) as pilot:
-        (title,) = await lines_with(pilot, "Take ")
-        assert re.search(r"Take B b: sooner at 90% accuracy \(\d s, A \d s\)$", title.rstrip())
+        (title,) = await lines_with(pilot, "looks better")
+        assert re.search(
+            r"B b looks better: sooner at 90% accuracy \(\d s, A \d s\)$", title.rstrip()
+        )
         (times_row,) = await lines_with(pilot, "time per step  ")
-        assert "≈ 20.0% longer: lr does not change the work of a step" in times_row, "in one line"
+        assert " 20.0% longer, due to the machine, not to lr" in times_row, "in one line"
+        assert "≈" not in times_row, "that is no chance"
+
+
+async def test_a_run_is_only_to_be_taken_if_a_repetition_shows_how_far_equal_runs_are_apart(
+    tmp_path: Path,
+) -> None:
+    folders = []
+    for name, sync, times, seed in (
+        ("a", "ddp", 2.0, 0),
+        ("b", "ddp", 2.02, 1),
+        ("c", "ring", 1, 0),
+    ):
+        made = history(name, sync, times)
+        made.plan = replace(made.plan, work=Job(sync=sync, seed=seed))
+        folders.append(recorded(tmp_path / "runs", made.done(0, 1).session(SessionClosed())))
+    for chosen, title in (
+        (folders, "Take C c: the fastest per step"),
+        ([folders[0], folders[2]], "B c looks better: "),
+    ):
+        app = CompareApp(chosen)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await shown(pilot, title)
 
 
 def list_labels(app: CompareApp) -> list[str]:
     """The labels of the rows of the table."""
     lines = screen_text(app).splitlines()
-    table = lines[next(at for at, line in enumerate(lines) if "better" in line) + 1 :]
+    table = lines[next(at for at, line in enumerate(lines) if "✓ better" in line) + 1 :]
     return [line[1:].split("  ")[0].strip() for line in table]
 
 
@@ -254,18 +280,31 @@ async def test_a_key_shows_all_rows_and_at_first_there_are_those_of_the_verdict(
     runs: Sequence[Path],
 ) -> None:
     app = CompareApp(runs[:2])
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 24)) as pilot:
         await shown(pilot, "more rows: v shows all")
         main_rows = ["", "sync", "test accuracy", "time to 85%", "time per step"]
         assert list_labels(app)[:5] == main_rows
         (hint,) = await lines_with(pilot, "more rows")
         num_folded = int(hint.split()[0])
         await pilot.press("v")
-        await shown(pilot, f"v hides {num_folded} more rows")
+        await shown(pilot, "95% interval")
         labels = list_labels(app)
         assert {*main_rows, "outcome", "95% interval", "samples/s", "test loss"} <= {*labels}
         await pilot.press("v")
         await shown(pilot, f"{num_folded} more rows: v shows all")
+
+
+async def test_the_table_has_all_rows_where_the_charts_leave_room_for_them(
+    runs: Sequence[Path],
+) -> None:
+    app = CompareApp(runs[:2])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shown(pilot, "v shows what the rows mean")
+        assert {"sync", "95% interval", "outcome", "test loss"} <= {*list_labels(app)}
+        assert app.screen.query_one("#charts").size.height >= 14
+        await pilot.press("v")
+        await shown(pilot, "v hides what there is no room for")
+        await shown(pilot, "sync share, sent per step: of")
 
 
 async def test_without_tests_other_figures_fill_the_rows_that_stand_there_at_first(
@@ -276,7 +315,7 @@ async def test_without_tests_other_figures_fill_the_rows_that_stand_there_at_fir
         made = history(name, sync, times, tests=0).done(0, 1).session(SessionClosed())
         folders.append(recorded(tmp_path / "runs", made))
     app = CompareApp(folders)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with app.run_test(size=(120, 24)) as pilot:
         await shown(pilot, "more rows: v shows all")
         figures = list_labels(app)[2:]
         assert figures[:3] == ["time per step", "samples/s", "training time"]
@@ -292,7 +331,7 @@ async def test_a_run_that_is_faster_by_its_machine_alone_is_not_the_one_to_take(
     app = CompareApp(folders)
     async with app.run_test(size=(120, 40)) as pilot:
         await shown(pilot, "Take either: B b against A a, \N{MINUS SIGN}33.3% per step")
-        (times_row,) = await lines_with(pilot, "≈ 33.3% shorter: lr")
+        (times_row,) = await lines_with(pilot, " 33.3% shorter, due to the machine")
         assert times_row.lstrip().startswith("time per step")
 
 
@@ -394,7 +433,7 @@ async def test_a_run_that_cannot_be_read_is_told(runs: Sequence[Path]) -> None:
     (runs[1] / "plan.json").write_text("{}")
     app = CompareApp(runs[:2])
     async with app.run_test(size=(100, 30)) as pilot:
-        await until(pilot, lambda: "isnotaplan" in unspaced(app))
+        await until(pilot, lambda: "isnotaplan" in unspaced(app).replace("▌", ""))
         await pilot.press("x", "c")
         await pilot.press("q")
     assert app.exit_code == 0
@@ -435,7 +474,7 @@ async def test_a_run_is_told_by_its_name(runs: Sequence[Path]) -> None:
     marks.write_name(runs[0], "baseline")
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "Take A baseline: 1.5x faster per step")
+        await shown(pilot, "A baseline looks better: 1.5x faster per step")
         assert "● A baseline" in screen_text(app)
         assert "all: " not in screen_text(app), "they have other methods"
         await pilot.press("q")
@@ -492,11 +531,11 @@ async def test_what_a_run_that_diverged_has_reached_is_no_goal(
     [
         (
             (0, 1, 2),
-            "A 20261123-0: the fastest per step (1.5x faster than B)",
+            "A 20261123-0 looks best: the fastest per step (1.5x faster than B)",
         ),
         (
             (2, 1, 0),
-            "C 20261123-0: the fastest per step (2.0x faster than A)",
+            "C 20261123-0 looks best: the fastest per step (2.0x faster than A)",
         ),
     ],
 )

@@ -679,7 +679,7 @@ async def test_a_recorded_study_says_what_failed_and_a_key_tries_it_again(
     folder.write(RunEnded("sync=ring #1", "b-2", TrialOutcome.FAILED, cause="out of memory"))
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await home.shows(pilot, "▸ ✗ failed", "two-ways", "2/2 runs", "1 study of 2 runs")
+        await home.shows(pilot, "▸ ✗ failed", "two-ways", "2/2", "1 study of 2 runs")
         await pilot.press("end", "enter")
         await home.shows(pilot, "✗ 1 of 2 runs failed: out of memory (ring)", "R try it again")
         await pilot.press("R")  # a browser has no terminal to give away
@@ -739,11 +739,11 @@ async def test_the_title_counts_the_runs_that_need_a_person(runs_dir: Path) -> N
         overview = {"verdict": "finished", "diverged": True, "step": 33, "started": time.time()}
         (runs_dir / "c-3" / "overview.json").write_text(json.dumps(overview))
         await pilot.press("r")
-        await home.shows(pilot, "0 live, 1 needs you", "▲ diverged")
+        await home.shows(pilot, "0 live, 1 to look at", "▲ diverged")
         overview |= {"verdict": "failed", "diverged": False}
         (runs_dir / "b-2" / "overview.json").write_text(json.dumps(overview))
         await pilot.press("r")
-        await home.shows(pilot, "0 live, 2 need you", "✗ failed")
+        await home.shows(pilot, "0 live, 2 to look at", "✗ failed")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
@@ -859,11 +859,11 @@ async def test_what_needs_a_person_stands_on_top_with_the_keys_that_help(
         await pilot.press("exclamation_mark", "enter")
         await home.is_at(pilot, RunScreen)
         await pilot.press("escape")
-        await home.shows(pilot, "1 needs you", '▌ ✗ "my-a-1": rank 1', '! go to "my-a-1"')
+        await home.shows(pilot, "1 to look at", '▌ ✗ "my-a-1": rank 1', '! go to "my-a-1"')
         await pilot.press("exclamation_mark", "enter")
         await home.is_at(pilot, RunScreen)
         await pilot.press("escape", "exclamation_mark")
-        await home.shows(pilot, "no run needs you", "─ my-a-1: a-1 ─")
+        await home.shows(pilot, "no run to look at", "─ my-a-1: a-1 ─")
         assert listed_names(home) == ["c-3", "my-b-2", "my-a-1"], "the newest first"
         assert "! go to" not in home.text()
         assert not re.search(r"! +✗ failed", home.text()), "they were looked at"
@@ -990,7 +990,7 @@ def test_a_row_says_how_old_a_run_is_and_what_it_trains() -> None:
     assert texts[0] == [
         "● running",
         "ring lenet5 digits",
-        "5 min ago",
+        " 5 min ago",
         "━──── 25%".replace(" ", "  "),
     ]
     assert texts[1] == ["✓ finished", "work/train.py --lr 1", "-", "-"]
@@ -1537,7 +1537,7 @@ def test_a_live_run_that_stalls_or_is_slow_comes_first_and_says_so() -> None:
     assert [state.text for state in states] == ["✗ stalled", "▲ slow", "● running"]
     assert [state.style for state in states] == ["table--bad", "table--warn", "table--good"]
     needy = [item for item in rows.items if item.needs_care(time.time())]
-    assert "3 live, 2 need you" in count_listed(listed, rows, needy, has_filter=False).plain
+    assert "3 live, 2 to look at" in count_listed(listed, rows, needy, has_filter=False).plain
     assert not make_overview(slow.done(0, 1).closed()).trouble
 
 

@@ -18,9 +18,10 @@ from remote.record import lock, tape, watch
 from remote.record.events_file import RunFolderError
 from remote.record.lock import Holder
 from remote.run.state.phases import RunPhase
-from tests.kit.histories import History, plan
+from tests.kit.histories import History, plan, stepped
 from tests.kit.recorded import recorded
 from training.wire.events import encode
+from training.wire.rank_events import Epoch, Evaluated
 from tui.kit import palette
 from tui.kit.replay import Replay
 from tui.kit.session_clock import SessionClock
@@ -65,6 +66,30 @@ def test_it_begins_at_the_end_and_is_paused(player: Callable[..., Player]) -> No
     one.clock += 100
     one.look()
     assert replay.position == replay.duration
+
+
+def test_the_end_of_an_epoch_is_told_with_the_steps_that_come_after_it(tmp_path: Path) -> None:
+    """The steps of a second are recorded as a block of each rank, the first one's steps first."""
+    made = History(plan(2)).training(8, 8)
+    begin = made.now
+    for rank in range(2):
+        made.now = begin
+        for step in range(9, 13):
+            made.now += 0.1
+            made.rank(rank, stepped(rank, step))
+            if step == 10:
+                made.rank(rank, Epoch(rank, 1, 10, 0.5, 0.9, 90, 1.0))
+                made.rank(rank, Evaluated(rank, 1, 10, 0.4, 0.8, 100, 0.1))
+    made.done(0, 1).closed()
+    one = Player(recorded(tmp_path, made), made)
+    replay = one.replay
+    for moment, is_told in ((0.15, False), (0.35, True)):
+        replay.go_to(begin + moment - replay._began)
+        one.look()
+        assert replay.state.step == (9 if not is_told else 11)
+        assert bool(replay.state.progress.evaluations) is is_told
+        assert any(line.stream == "epoch" for line in replay.state.log.lines) is is_told
+    replay._tape.close()
 
 
 def test_it_plays_from_the_beginning_at_its_speed(player: Callable[..., Player]) -> None:

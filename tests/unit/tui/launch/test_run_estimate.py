@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,13 +25,19 @@ def planned(**settings: object) -> Plan:
 
 
 def made(
-    runs_dir: Path, name: str, *, steps: int = 20, seconds: float = 0.5, **settings: object
+    runs_dir: Path,
+    name: str,
+    *,
+    steps: int = 20,
+    seconds: float = 0.5,
+    loss: float = 1.0,
+    **settings: object,
 ) -> None:
     """A run that has finished, 10 s after its last step."""
     history = History(replace(planned(**settings), run=name)).training()
     for step in range(1, steps + 1):
         for rank in range(2):
-            history.rank(rank, StepFinished(rank, 1, step, 1.0, seconds))
+            history.rank(rank, StepFinished(rank, 1, step, loss, seconds))
         history.now += seconds
     history.now += 10.0
     history.done(0, 1).closed()
@@ -42,10 +49,18 @@ def test_a_run_with_the_same_work_in_a_step_tells_it(tmp_path: Path) -> None:
     made(tmp_path, "20261120-093000-a", lr=0.3, steps=30)
     # 230 steps of 0.5 s, and what the other run took beside its steps.
     assert describe_estimate(planned(), list_timed_runs(tmp_path)) == (
-        "takes ~2 min: 230 steps of 500 ms, 11 s start and tests, as in 20261120-093000-a"
+        "takes ~2 min: 230 steps of 500 ms, 11 s start and tests, from run '20261120-093000-a'"
     )
     made(tmp_path, "20261120-094000-b", seconds=0.1)
     assert describe_estimate(planned(), list_timed_runs(tmp_path)).startswith("takes ~34 s: ")
+
+
+def test_a_run_without_a_flaw_tells_it_rather_than_a_newer_one(tmp_path: Path) -> None:
+    made(tmp_path, "20261120-093000-a")
+    made(tmp_path, "20261120-094000-b", seconds=0.1, loss=math.inf)
+    timed_runs = list_timed_runs(tmp_path)
+    assert [len(timed.run.flaws) for timed in timed_runs] == [0, 1]
+    assert describe_estimate(planned(), timed_runs).endswith("from run '20261120-093000-a'")
 
 
 @pytest.mark.parametrize(

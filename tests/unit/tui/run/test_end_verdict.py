@@ -17,7 +17,7 @@ from tests.kit.dashboard import Stage
 from tests.kit.histories import GLOO, History, plan, raised, stepped
 from training.job import Job
 from training.wire.host_events import Exited, Hello, HostSample, RankSample
-from training.wire.rank_events import Entered, Evaluated, Saved, StepFinished
+from training.wire.rank_events import Entered, Epoch, Evaluated, Saved, StepFinished
 from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.launch.form_table import FormTable
 from tui.launch.screen import LaunchScreen
@@ -154,6 +154,16 @@ def test_a_flaw_ends_in_what_to_change(
     assert [key.key for key in found.next_keys].count("n") == 1, "a new run is offered once"
     assert not any("of each step is" in text for text in texts_of(found))
     assert any(f"▶ try a new run {remedy}" in line for line in closing_advice(state))
+
+
+def test_a_model_that_is_far_better_in_training_is_not_without_problems() -> None:
+    history = History(plan(2)).training(40)
+    for rank in range(2):
+        history.rank(rank, Epoch(rank, 1, 40, 0.04, 1.0, 180, 1.0))
+    history.rank(0, Evaluated(0, 1, 40, 0.3, 0.906, 360, 0.1))
+    found = judge(history.done(0, 1).closed())
+    assert found.title.endswith(" s: test accuracy 90.6%, 9 points below training")
+    assert "without problems" not in found.title
 
 
 def test_a_plain_success_says_how_well_and_how_fast_by_the_figures_of_the_header() -> None:

@@ -160,6 +160,20 @@ def test_during_a_stall_rates_are_not_known_and_other_figures_are_dim() -> None:
     assert all(cell.text != "-" and cell.style == "table--dim" for cell in past_cells)
 
 
+async def test_during_a_stall_nothing_unknown_takes_room() -> None:
+    stage = Stage(hosts=1, slots=2)
+    async with stage.training(size=(80, 24)) as pilot:
+        stage.session.steps(21, 60)
+        await until(pilot, lambda: "samples/s" in stage.text())
+        stage.session.say(SESSION, Stalled((0, 1), 30.0))
+        await until(pilot, lambda: "before the stall" in stage.text())
+        await until(pilot, lambda: "- samples/s" not in stage.text())
+        panel = stage.screen.query_one(RanksPanel).region
+        ranks_lines = stage.text().splitlines()[panel.y : panel.bottom]
+        assert not any(line.rstrip().endswith(" -") for line in ranks_lines), ranks_lines
+        assert "ETA" not in stage.text()
+
+
 @pytest.mark.parametrize(
     ("sync", "ahead", "steps"),
     [("ddp", 9, ["40", "40"]), ("ddp", 1, ["40", "41"]), ("local_sgd", 9, ["40", "49"])],

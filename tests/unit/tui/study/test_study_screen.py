@@ -277,13 +277,12 @@ async def test_a_roomy_screen_shows_times_values_and_the_runs_of_the_cell(tmp_pa
         assert stage.line("state", "duration")
         assert stage.line("a ring of two", "●")
         await pilot.press("down", "down")
-        await until(pilot, lambda: bool(stage.line("─ all runs; marked: a ring of two, nodes 1 ─")))
+        await until(pilot, lambda: bool(stage.line("─ runs of a ring of two, nodes 1 ─")))
         assert re.search(r" state .* 0\.\d+ .*each run.* 0\.2", stage.text()), stage.text()
-        assert stage.line("a ring of two  1      1  20", "✓ finished", "0.2")
-        assert stage.line("ddp  ", " 2      2  20", "✓ finished", "0.09"), "runs of another cell"
-        marked = marked_lines(stage)
-        assert len(marked) == 3, "its row, and its two runs"
-        assert all("a ring of two" in line for line in marked)
+        assert stage.line(" 1  20", "✓ finished", "0.2")
+        assert not stage.line(" 1  20", "✓ finished", "0.09"), "a run of another cell"
+        (marked,) = marked_lines(stage)
+        assert "a ring of two" in marked, "only the cursor has its background"
         await pilot.press("q")
 
 
@@ -347,12 +346,14 @@ async def test_rows_with_the_same_values_are_one_until_a_key_or_enter_shows_them
         same = "all_reduce = a ring of two = ddp"
         await until(pilot, lambda: bool(stage.line(same, " 1 ", "6/6")))
         assert count_rows() == 2
-        assert stage.line(f"all runs; marked: {same}, nodes 1")
-        assert len(marked_lines(stage)) == 1 + 6, "its row, and the runs of all three"
+        assert stage.line(f"─ runs of {same}, nodes 1 ─")
+        names = ("all_reduce  ", "a ring of two  ", "ddp  ")
+        assert all(stage.line(name, "  1  ", "✓ finished") for name in names), "side by side"
+        assert len(marked_lines(stage)) == 1, "only the cursor has its background"
         await pilot.press("v")
         await until(pilot, lambda: count_rows() == 6)
         await until(pilot, lambda: "v Fold rows" in stage.text().splitlines()[-1])
-        assert stage.line("runs of all_reduce, nodes 1"), "the others have no room"
+        assert stage.line("runs of all_reduce, nodes 1")
         assert stage.line("ddp", " 2 ", "2/2", "the same")
         await pilot.press("v")
         await until(pilot, lambda: count_rows() == 2)
@@ -368,9 +369,7 @@ def rows_of_table(stage: Stage) -> list[str]:
     """The lines of the table of cells."""
     lines = stage.text().splitlines()
     first = next((at for at, line in enumerate(lines) if line.startswith(" method ")), len(lines))
-    last = next(
-        (at for at, line in enumerate(lines) if re.search("─ (all )?runs", line)), len(lines)
-    )
+    last = next((at for at, line in enumerate(lines) if re.search("─ runs", line)), len(lines))
     return lines[first:last]
 
 
@@ -503,9 +502,20 @@ async def test_the_answer_stands_on_top_and_compared_losses_over_each_other(
         await pilot.press("q")
 
 
-@pytest.mark.parametrize("size", [(120, 40), (80, 40)])
+WHOLE_HEAD = "─ training loss, all_reduce = a ring of two = ddp:  ● nodes 1  ● nodes 2"
+
+
+@pytest.mark.parametrize(
+    ("size", "head"),
+    [
+        ((120, 40), f"{WHOLE_HEAD}  (means of runs) ─"),
+        ((80, 40), f"{WHOLE_HEAD} ─"),
+        ((66, 40), "─ training loss:  ● nodes 1  ● nodes 2  (means of runs) ─"),
+        ((50, 40), "─ training loss:  ● nodes 1  ● nodes 2 ─"),
+    ],
+)
 async def test_lines_that_coincide_are_one_line_of_each_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], head: str
 ) -> None:
     stage = Stage(tmp_path)
 
@@ -517,6 +527,5 @@ async def test_lines_that_coincide_are_one_line_of_each_place(
     monkeypatch.setattr(loss_curves, "read_loss_points", read_points)
     async with stage.app.run_test(size=size) as pilot:
         await stage.make(pilot, by_method)
-        head = "─ training loss, all_reduce = a ring of two = ddp:  ● nodes 1"
         await until(pilot, lambda: bool(stage.line(head)))
         await pilot.press("q")
