@@ -29,7 +29,7 @@ from remote.events import (
 )
 from remote.format import duration
 from remote.plan.plan import OnNan, OnStall
-from remote.run.diagnosis.stall_causes import as_death, begin_stall, explain_stall
+from remote.run.diagnosis.stall_causes import as_death, begin_stall, explain_stall, lacks_stacks
 from remote.run.output.log_levels import first_error
 from remote.run.run_state import AGE_TOLERANCE, RunState, restart
 from remote.run.series.marks import STALL
@@ -227,7 +227,11 @@ def _begin_stall(run: RunState, event: Stalled, when: float) -> None:
     if run.stall:
         # One stall that has grown is told once, with all its ranks.
         run.stalls.pop()
-    stall = explain_stall(begin_stall(run.ranks, event, when), run.ranks, run.hosts)
+    stall = begin_stall(run.ranks, event, when)
+    # Where a launcher returns, the hosts tell of their ranks one after the other: the stacks of
+    # some say nothing about whom these wait for.
+    if not lacks_stacks(stall, run.ranks):
+        stall = explain_stall(stall, run.ranks, run.hosts)
     run.stalls.append(stall)
     run.announced_stalls[stall.text] = when
     run.mark(STALL, run.step, when)

@@ -53,6 +53,11 @@ def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
     )
 
 
+def lacks_stacks(stall: Stall, ranks: Ranks) -> bool:
+    """Return True if ranks live of which no stack has come since the stall began."""
+    return bool(_find_silent(ranks, _locate_ranks(stall, ranks)))
+
+
 def _locate_ranks(stall: Stall, ranks: Ranks) -> Places:
     """Return where ranks are, by the stacks that were taken since the stall began."""
     places = {
@@ -163,7 +168,9 @@ def list_stall_facts(places: Places, missing: Iterable[int], names: Mapping[int,
     if waiting_ranks:
         return _describe_all_inside(places, waiting_ranks)
     place_texts = "; ".join(_group_by_place(places, tuple(sorted(places))))
-    return [f"no rank is seen inside a collective: {place_texts}", *unheard]
+    if without_stack:  # which may be inside one
+        return [place_texts, *unheard]
+    return [f"no rank is seen inside a collective: {place_texts}"]
 
 
 def _describe_all_inside(places: Places, ranks: tuple[int, ...]) -> list[str]:

@@ -138,6 +138,25 @@ def test_names_of_curves_that_end_at_one_place_have_a_row_each_while_there_are_r
         assert all(rows[: sum(map(bool, rows)) + 1][1:-1]), "they stand at the top, where they end"
 
 
+@pytest.mark.parametrize(
+    ("other_level", "row_offset"), [(-1.0, 0), (0.0, -1)], ids=["free", "on another curve"]
+)
+def test_the_name_of_a_curve_that_ends_early_stands_in_the_nearest_free_cell(
+    other_level: float, row_offset: int
+) -> None:
+    x = np.arange(41.0)
+    short = Curve("A", 0, x[:21], *3 * [np.zeros(21)], band=False)
+    long = Curve("B", 1, x, *3 * [np.full(41, other_level)], band=False)
+    limits = Curve("", 2, x[:2], *3 * [np.array([-2.0, 2.0])], faint=True, band=False)
+    made = make_frame([short, long, limits], PlotOptions("step", named=True), 78, 12)
+    assert made
+    [row], [column] = np.nonzero(made.picture.sign == ord("A"))
+    ends = np.argwhere((made.picture.dots > 0) & (made.picture.curve == 0))
+    end_row, end_column = max(ends.tolist(), key=lambda cell: cell[1])
+    assert row == end_row + row_offset
+    assert 0 < column - end_column <= 2
+
+
 def test_more_ranks_than_can_be_told_apart_are_not_drawn() -> None:
     drawn = draw(trained(3, ranks=40), view=ChartView(mode=CurveMode.EACH, smoothing=0.0))
     assert (len(drawn.lines), drawn.hidden) == (32, 8)

@@ -248,6 +248,27 @@ async def test_a_run_that_is_sooner_at_an_accuracy_is_taken_though_the_work_of_a
         assert "≈" not in times_row, "that is no chance"
 
 
+async def test_a_run_is_only_to_be_taken_if_a_repetition_shows_how_far_equal_runs_are_apart(
+    tmp_path: Path,
+) -> None:
+    folders = []
+    for name, sync, times, seed in (
+        ("a", "ddp", 2.0, 0),
+        ("b", "ddp", 2.02, 1),
+        ("c", "ring", 1, 0),
+    ):
+        made = history(name, sync, times)
+        made.plan = replace(made.plan, work=Job(sync=sync, seed=seed))
+        folders.append(recorded(tmp_path / "runs", made.done(0, 1).session(SessionClosed())))
+    for chosen, title in (
+        (folders, "Take C c: the fastest per step"),
+        ([folders[0], folders[2]], "B c looks better: "),
+    ):
+        app = CompareApp(chosen)
+        async with app.run_test(size=(120, 40)) as pilot:
+            await shown(pilot, title)
+
+
 def list_labels(app: CompareApp) -> list[str]:
     """The labels of the rows of the table."""
     lines = screen_text(app).splitlines()

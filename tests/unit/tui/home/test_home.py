@@ -1338,7 +1338,7 @@ def test_a_narrow_list_has_ages_whole_names_and_no_empty_columns() -> None:
     entry = Entry("a", verdict="failed", job={}, label=name, started=1.0, step=30, steps=120)
     columns, (row,) = fit_table(make_rows([RunItem("a", entry)], {}, {}, (), 301.0), 78)
     cells = {column.title: cell.text.strip() for column, cell in zip(columns, row, strict=True)}
-    assert (cells["name"], cells["started"], cells["progress"]) == (name, " 5 min ago", "25%")
+    assert (cells["name"], cells["started"], cells["progress"]) == (name, "5 min ago", "25%")
     assert not {"loss", "test acc", " loss curve", "note"} & cells.keys()
     widths = choose_columns(columns, 78).widths
     assert widths[[column.title for column in columns].index("name")] > len(name)

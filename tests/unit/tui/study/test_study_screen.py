@@ -502,9 +502,20 @@ async def test_the_answer_stands_on_top_and_compared_losses_over_each_other(
         await pilot.press("q")
 
 
-@pytest.mark.parametrize("size", [(120, 40), (80, 40)])
+WHOLE_HEAD = "─ training loss, all_reduce = a ring of two = ddp:  ● nodes 1  ● nodes 2"
+
+
+@pytest.mark.parametrize(
+    ("size", "head"),
+    [
+        ((120, 40), f"{WHOLE_HEAD}  (means of runs) ─"),
+        ((80, 40), f"{WHOLE_HEAD} ─"),
+        ((66, 40), "─ training loss:  ● nodes 1  ● nodes 2  (means of runs) ─"),
+        ((50, 40), "─ training loss:  ● nodes 1  ● nodes 2 ─"),
+    ],
+)
 async def test_lines_that_coincide_are_one_line_of_each_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], head: str
 ) -> None:
     stage = Stage(tmp_path)
 
@@ -516,6 +527,5 @@ async def test_lines_that_coincide_are_one_line_of_each_place(
     monkeypatch.setattr(loss_curves, "read_loss_points", read_points)
     async with stage.app.run_test(size=size) as pilot:
         await stage.make(pilot, by_method)
-        head = "─ training loss, all_reduce = a ring of two = ddp:  ● nodes 1"
         await until(pilot, lambda: bool(stage.line(head)))
         await pilot.press("q")

@@ -512,6 +512,10 @@ def told(**stacks: Stack) -> RunState:
             "no rank is seen inside a collective: ranks 0 to 3 in train.py:41, load_batch",
         ),
         (
+            {"_0": LOADS, "_2": LOADS},
+            "ranks 0 and 2 in train.py:41, load_batch; no stack came from ranks 1 and 3",
+        ),
+        (
             {"_0": ON_GPU, "_1": ON_GPU, "_2": ON_GPU, "_3": ON_GPU},
             "each rank waits for a step on its GPU: do nvidia-smi and dmesg show a failure, "
             "and does the network still work?",
@@ -528,6 +532,19 @@ def test_it_is_said_in_words_who_waits_for_whom(stacks: dict[str, Stack], text: 
     assert state.stall
     assert state.stall.text == text
     assert has_all_stacks(state) == (len(stacks) == 4)
+
+
+def test_a_stall_that_has_grown_is_not_explained_by_the_stacks_of_some_ranks() -> None:
+    """As where a launcher returns, which hears of one host before the others."""
+    history = waiting(trained(), 40)
+    history.session(Stalled((1,), 40.0))
+    history.rank(1, by(LOADS, 1))
+    history.session(Stalled((0, 1, 2, 3), 40.0))
+    told = [line.text for line in history.state().log.lines if line.text.startswith("stalled")]
+    assert told == [
+        "stalled: rank 1 has made no step for 40 s",
+        "stalled: ranks 0 to 3 have made no step for 40 s",
+    ]
 
 
 def test_a_stack_from_before_the_stall_says_nothing_of_it() -> None:
