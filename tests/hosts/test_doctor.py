@@ -306,7 +306,7 @@ def test_one_machine_under_several_names(address: str) -> None:
 def test_of_a_busy_host_the_programs_are_named_that_keep_it_busy() -> None:
     busy = hello(2, load=7.6, busiest=(("python", 1.9), ("cc1plus", 0.8)))
     [found] = [one for one in check(plan(), [hello(1), busy, hello(3)]) if one.outcome != doctor.OK]
-    assert found.advice.startswith("wait for the end of python (1.9 cores) and cc1plus (0.8)")
+    assert found.advice.startswith("busy: python 1.9 cores, cc1plus 0.8; wait for their end")
     assert "top" not in found.advice
 
 
