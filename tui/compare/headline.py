@@ -117,11 +117,11 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
     if not is_certain:
         title += f": {UNPROVEN}"
     flaw_text = _describe_overfitting(compared[best].run, RUN_LETTERS[best])
-    # That the run to take overfitted is the caveat: praise is neither amber nor green then.
+    # Praise is green only if it is proven, and of a run without a flaw.
     severity = Severity.NEUTRAL
     if warnings:
         severity = Severity.WARN
-    elif not flaw_text and not counter_reasons and any(reason.is_shown for reason in reasons):
+    elif is_certain and not flaw_text and not counter_reasons:
         severity = Severity.GOOD
     return Headline(
         severity,

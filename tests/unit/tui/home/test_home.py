@@ -1396,7 +1396,7 @@ def test_what_needs_a_person_names_each_run_the_most_urgent_first() -> None:
     assert title.startswith('Look first at "live": slow now')
     lines = [str(reason) for reason in reasons]
     assert lines[0] == '✗ then at "failed": KeyError'
-    assert lines[1].startswith("and 2 more runs")
+    assert lines[1].startswith("and 2 more, marked !")
     _, reasons = describe_needs(needy[0], needy, max_others=2, width=30)
     assert str(reasons[1]).startswith('▲ then at "flawed": overfi')
     assert str(reasons[2]).startswith('▲ then at "diverged": diver')
@@ -1423,7 +1423,7 @@ def test_a_long_error_of_the_first_run_has_two_lines_and_the_others_one(
     assert all(len(line) <= width for line in shown)
     short_title, reasons = describe_needs(needy[1], needy, max_others=1, width=80)
     assert "KeyError" in short_title
-    assert "and 2 more runs" in str(reasons[-1]), "a line of its own where the title needs one"
+    assert "and 2 more, marked !" in str(reasons[-1]), "a line of its own where the title needs one"
 
 
 def test_of_a_run_that_failed_with_a_flaw_both_are_said_of_it() -> None:
