@@ -276,6 +276,20 @@ def test_a_run_that_is_begun_after_coming_back_is_kept_over_ssh(
     assert [launcher.policy.keep for launcher in watched.launchers] == [True, False]
 
 
+def test_a_run_that_is_named_by_the_path_of_another_folder_is_recorded_there(
+    run: Callable[..., Done], over: Callable[[Transport], None], tmp_path: Path
+) -> None:
+    over(NOWHERE)
+    elsewhere = tmp_path / "homework" / "runs"
+    Recorder(elsewhere, PLAN).release()
+    watched = Watched()
+    for path in (f"homework/runs/{PLAN.run}", "homework/runs/last"):
+        assert run(watching(watched, attach), run=path).returncode == 42
+        watched.sessions[-1]._recorder.release()
+    assert [launcher.runs_dir for launcher in watched.launchers] == [elsewhere, elsewhere]
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.mark.usefixtures("over")
 def test_a_dashboard_without_a_terminal_is_refused_before_anything_is_recorded(
     run: Callable[..., Done], tmp_path: Path

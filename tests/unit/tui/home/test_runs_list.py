@@ -381,7 +381,7 @@ def test_a_diverged_run_is_no_plain_success_and_can_be_filtered_for(
     assert " diverged " in listed[of.run]
     assert all(" finished " in listed[name] for name in names)
     found = json.loads(run(runs, words=["flaw=diverged"], json=True).stdout)
-    assert found["flaws"][0]["text"] == "diverged at step 2: loss 2.3 → 16,302 at the end"
+    assert found["flaws"][0]["text"] == "diverged at step 2: loss 2.3 → 16302 at the end"
     summary = json.loads((tmp_path / "runs" / of.run / "summary.json").read_text())
     assert summary["flaws"] == found["flaws"]
     assert summary["exit_code"] == 0

@@ -136,7 +136,7 @@ async def test_the_dashboard_names_it_with_ages_that_grow_without_records(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hand = Hand()
-    for panel in ("components.header", "components.start_strip", "hosts_panel", "ranks_panel"):
+    for panel in ("components.header", "start_strip", "hosts_panel", "ranks_panel"):
         monkeypatch.setattr(f"tui.run.{panel}.SessionClock", lambda: SessionClock(hand))
     stage = Stage()
     async with stage.shown(size=size) as pilot:
