@@ -463,7 +463,10 @@ def test_hosts_that_are_there_try_each_other_where_some_are_not() -> None:
     ("of", "advice"),
     [
         (plan(), "set another master_port for it in "),
-        (replace(plan(), work=Script(("train.py",))), "choose another port where it is set, by --master-port or by "),
+        (
+            replace(plan(), work=Script(("train.py",))),
+            "choose another port where it is set, by --master-port or by ",
+        ),
     ],
 )
 def test_a_port_that_is_taken_is_changed_where_it_may_have_been_set(of: Plan, advice: str) -> None:

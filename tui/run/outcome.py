@@ -150,8 +150,7 @@ def result_captions(state: RunState) -> list[str]:
     # A script that tells no phases lacks most of the columns that need words.
     if "sync" in result_table(state)[0]:
         caption_lines += [
-            "per step: mean of all iterations but the first; "
-            f"loss: {_describe_loss_column(state)}",
+            f"per step: mean of all iterations but the first; loss: {_describe_loss_column(state)}",
             f"iter {iterations.replace(' to ', '-')}, data, compute, sync, samples/s: means of "
             f"iterations {iterations}",
         ]
