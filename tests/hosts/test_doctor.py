@@ -459,6 +459,24 @@ def test_hosts_that_are_there_try_each_other_where_some_are_not() -> None:
     assert asked[1] is None
 
 
+@pytest.mark.parametrize(
+    ("of", "advice"),
+    [
+        (plan(), "set another master_port for it in "),
+        (
+            replace(plan(), work=Script(("train.py",))),
+            "choose another port where it is set, by --master-port or by ",
+        ),
+    ],
+)
+def test_a_port_that_is_taken_is_changed_where_it_may_have_been_set(of: Plan, advice: str) -> None:
+    reserved: list[Reserved | None] = listening(of, hellos())
+    reserved[0] = Reserved("10.0.0.1", 0, "port 29511 on 10.0.0.1 is in use by nc (pid 7)")
+    found = doctor.check_connections(of, hellos(), reserved, [None] * len(reserved))
+    (taken,) = (one for one in found if one.check == "port" and one.outcome == "failed")
+    assert taken.advice.startswith(advice)
+
+
 def test_connections_that_fail_are_named_by_host_and_address() -> None:
     reserved = listening(plan(), hellos())
     reserved[2] = Reserved("10.0.0.3", 0, "port 1 on 10.0.0.3 is in use by nc (pid 7)")
