@@ -334,6 +334,24 @@ async def test_a_key_runs_a_study_again_that_says_little(tmp_path: Path) -> None
     assert stage.app.exit_code == 0
 
 
+async def test_a_small_screen_has_a_short_verdict_and_all_of_a_long_question(
+    tmp_path: Path,
+) -> None:
+    stage = guessing_stage(tmp_path)
+    question = (
+        "Which of the three ways is fastest, and do all of them come to the same model again?"
+    )
+    stage.runner.study = replace(stage.runner.study, question=question)
+    async with stage.app.run_test(size=(80, 24)) as pilot:
+        verdict = "▌ ▲ too short: after 2 epochs all runs still guess"
+        await until(pilot, lambda: bool(stage.line(verdict)))
+        lines = stage.text().splitlines()
+        assert lines[1].split() + lines[2].split()[:1] == question.split()
+        assert "12 of 12 runs" in lines[2]
+        await pilot.resize_terminal(80, 40)
+        await until(pilot, lambda: "not trained long enough to compare" in stage.text())
+
+
 async def test_rows_with_the_same_values_are_one_until_a_key_or_enter_shows_them_apart(
     tmp_path: Path,
 ) -> None:
