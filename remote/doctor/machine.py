@@ -7,7 +7,7 @@ import math
 
 from remote.doctor.host_facts import FAILED, OK, WARNING, CheckedHost, HostFinding
 from remote.doctor.step_estimate import cores_of_rank, estimate_exclusion
-from remote.format import count, duration, listed, size
+from remote.format import count, duration, size
 from remote.transport.failure import advise_room
 from training.wire.host_events import Hello
 
@@ -191,7 +191,7 @@ def check_load(checked: CheckedHost) -> HostFinding | str:
     there = "" if checked.plan.is_local else " there"
     advice = f"run top{there} to see them, and wait for their end"
     if first_hello.busiest:
-        advice = f"wait for the end of {_name_busiest(first_hello)}"
+        advice = f"busy: {_name_busiest(first_hello)}; wait for their end"
     return HostFinding(
         WARNING,
         f"about {processes} on {count(first_hello.cores, 'core')} slow every rank down",
@@ -201,10 +201,10 @@ def check_load(checked: CheckedHost) -> HostFinding | str:
 
 
 def _name_busiest(hello: Hello) -> str:
-    """Name the busiest processes: "python (1.9 cores) and cc1plus (0.8)"."""
+    """Name the busiest processes: "python 1.9 cores, cc1plus 0.8"."""
     (first_name, first_cores), *others = hello.busiest
-    first_text = f"{first_name} ({count(first_cores, 'core')})"
-    return listed([first_text, *(f"{name} ({cores:g})" for name, cores in others)])
+    first_text = f"{first_name} {count(first_cores, 'core')}"
+    return ", ".join([first_text, *(f"{name} {cores:g}" for name, cores in others)])
 
 
 def check_gpus(checked: CheckedHost) -> HostFinding | str:

@@ -157,10 +157,16 @@ def check_port(checked: CheckedHost, reserved: Reserved) -> HostFinding | str:
     hosts_file = checked.plan.hosts_file
     if checked.index:
         return HostFinding(FAILED, reserved.error, f"set interface for it in {hosts_file}")
-    advice = (
-        f"set another master_port for it in {hosts_file}, or leave the key out and a free one is "
-        "chosen"
-    )
+    if checked.plan.script:  # a line of torchrun sets the port, too
+        advice = (
+            f"choose another port where it is set, by --master-port or by master_port in "
+            f"{hosts_file}, or leave it out there and a free one is chosen"
+        )
+    else:
+        advice = (
+            f"set another master_port for it in {hosts_file}, or leave the key out and a free one "
+            "is chosen"
+        )
     return HostFinding(FAILED, reserved.error, advice)
 
 

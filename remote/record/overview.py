@@ -23,7 +23,7 @@ from remote.run.state.phases import RankPhase, Verdict
 if TYPE_CHECKING:  # which takes a while to import, and most lists read overviews alone
     from remote.run.run_state import RunState
 
-VERSION = 3
+VERSION = 4
 """Increase it if flaws are found otherwise, or the loss is another one."""
 ENDS = tuple(verdict.word for verdict in Verdict)
 LARGEST = 1e15

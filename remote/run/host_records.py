@@ -130,6 +130,8 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
     if isinstance(rank, ScriptRank) and isinstance(event, StepFinished):
         event = rank.shown_step(event)
     rank.apply(event, when)
+    if isinstance(event, ScriptMetrics):
+        _note_printing_rank(run, rank)
     _hide_step_losses(run, rank)
     # After the rank has taken it in, so that a step has its own number.
     if run.trains(rank):
@@ -307,6 +309,17 @@ def _take_metrics(
         others_text = f"others, such as {example_name}, are counted but not kept"
         run.note("", f"the run has {MOST} metrics, the limit; {others_text}", when)
     return event
+
+
+def _note_printing_rank(run: RunState, rank: RankState) -> None:
+    """Have all ranks show the losses that they print once all of them print some."""
+    printing_ranks = run.progress.printing_ranks
+    if not rank.prints_loss or rank.rank in printing_ranks:
+        return
+    printing_ranks.add(rank.rank)
+    if len(printing_ranks) == len(run.ranks):
+        for any_rank in run.script_ranks:
+            any_rank.all_print_losses = True
 
 
 def _hide_step_losses(run: RunState, rank: RankState) -> None:

@@ -9,12 +9,11 @@ import numpy as np
 
 from remote.format import count, listed
 from remote.metrics.doubt import Doubt, sentences
-from remote.plan.expected import class_count
 from remote.statistics.comparison import Finding
 from remote.statistics.interval import Interval, IntervalMethod
 from remote.statistics.mean import finite_mean
 from remote.study.alike_settings import AlikeSettings, find_alike_settings
-from remote.study.length import find_length
+from remote.study.guessing import Guesses, find_guesses
 from remote.study.results import CellResult, StudyResult
 from remote.study.shortcomings import limit_lines
 from remote.study.study import Cell, Study, StudyAxis
@@ -30,8 +29,6 @@ from remote.study.wording import (
 )
 
 UNKNOWN_INTERVAL = Interval(math.nan, math.nan, math.nan, 0, IntervalMethod.NONE)
-GUESSING = 0.03
-"""A loss that is not further from that of guesses, as a share of it, is one of guesses."""
 SPLIT_REASON = "each step averages all ranks, whichever has which images"
 """Why the split of the data changes nothing."""
 CHANCE = "one run of a cell cannot show whether that is more than chance: repeat it"
@@ -107,43 +104,13 @@ def answer_text(result: StudyResult) -> str:
 def guess_text(result: StudyResult) -> str:
     """Return that all runs still guess, so that their results say little; "" if one does not, or
     if times are compared."""
-    study = result.study
-    counted_runs = [run_end for row in result.cells for run_end in row.runs]
-    if study.compares_times or not counted_runs:
-        return ""
-    guess_loss = find_guess_loss(study)
-    is_guess = all(
-        run_end.value is not None and abs(run_end.value / guess_loss - 1) <= GUESSING
-        for run_end in counted_runs
-    )
-    if not is_guess and not all(run_end.at_chance for run_end in counted_runs):
-        return ""
-    length = find_length(study)
-    # Of runs whose length is not set, nobody knows whether more of it would help.
-    meaning = "not trained long enough to compare" if length else "nothing was learned to compare"
-    after_text = f"after {length} " if length else ""
-    values = [run_end.value for run_end in counted_runs if run_end.value is not None]
-    guess_words = _describe_guesses(min(values, default=math.nan), guess_loss, is_near=is_guess)
-    return f"{meaning}: {after_text}{guess_words}"
+    guesses = guesses_of(result)
+    return guesses.text if guesses else ""
 
 
-def _describe_guesses(best_loss: float, guess_loss: float, *, is_near: bool) -> str:
-    """Say how near to guesses runs are, whose best loss this is. `is_near`: all losses are."""
-    if not math.isfinite(guess_loss):
-        return "all runs still guess"
-    guess_text = f"{guess_loss:.2f}"
-    best_text = f"{best_loss:.2f}"
-    # A chart shows a loss below that of guesses, so the words must not deny it.
-    if is_near and best_loss < guess_loss and best_text != guess_text:
-        return f"barely better than guessing (best {best_text}, guessing {guess_text})"
-    return f"all runs still guess (loss of guessing: {guess_text})"
-
-
-def find_guess_loss(study: Study) -> float:
-    """Return the test loss of guesses; NaN if it is not known, or not what is compared."""
-    class_counts = {class_count(cell.job) if cell.job else 0 for cell in study.cells}
-    num_classes = class_counts.pop() if len(class_counts) == 1 else 0
-    return math.log(num_classes) if study.metric == "loss" and num_classes > 1 else math.nan
+def guesses_of(result: StudyResult) -> Guesses | None:
+    """Return what the runs came to if all of them still guess."""
+    return find_guesses(result.study, [run_end for row in result.cells for run_end in row.runs])
 
 
 def _ratio_of(row: CellResult) -> Interval:

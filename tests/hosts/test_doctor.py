@@ -306,7 +306,7 @@ def test_one_machine_under_several_names(address: str) -> None:
 def test_of_a_busy_host_the_programs_are_named_that_keep_it_busy() -> None:
     busy = hello(2, load=7.6, busiest=(("python", 1.9), ("cc1plus", 0.8)))
     [found] = [one for one in check(plan(), [hello(1), busy, hello(3)]) if one.outcome != doctor.OK]
-    assert found.advice.startswith("wait for the end of python (1.9 cores) and cc1plus (0.8)")
+    assert found.advice.startswith("busy: python 1.9 cores, cc1plus 0.8; wait for their end")
     assert "top" not in found.advice
 
 
@@ -457,6 +457,24 @@ def test_hosts_that_are_there_try_each_other_where_some_are_not() -> None:
     asked = doctor.connects(listening(plan(4), [hello(1), None, hello(3), hello(4)]))
     assert asked[0] == commands.Connect((("10.0.0.3", 40_002),), doctor.SECONDS)
     assert asked[1] is None
+
+
+@pytest.mark.parametrize(
+    ("of", "advice"),
+    [
+        (plan(), "set another master_port for it in "),
+        (
+            replace(plan(), work=Script(("train.py",))),
+            "choose another port where it is set, by --master-port or by ",
+        ),
+    ],
+)
+def test_a_port_that_is_taken_is_changed_where_it_may_have_been_set(of: Plan, advice: str) -> None:
+    reserved: list[Reserved | None] = listening(of, hellos())
+    reserved[0] = Reserved("10.0.0.1", 0, "port 29511 on 10.0.0.1 is in use by nc (pid 7)")
+    found = doctor.check_connections(of, hellos(), reserved, [None] * len(reserved))
+    (taken,) = (one for one in found if one.check == "port" and one.outcome == "failed")
+    assert taken.advice.startswith(advice)
 
 
 def test_connections_that_fail_are_named_by_host_and_address() -> None:

@@ -133,6 +133,31 @@ def test_several_ranks_are_shown_together(
     }
 
 
+@pytest.mark.parametrize("tail", [None, 5])
+@pytest.mark.parametrize(
+    ("words", "remark"),
+    [
+        (("1",), "rankboard: rank 1 has printed nothing\n"),
+        (("1-2",), "rankboard: ranks 1 and 2 have printed nothing\n"),
+        (("0-1",), ""),
+    ],
+)
+def test_of_ranks_that_have_printed_nothing_this_is_said(
+    run: Callable[..., Done],
+    tmp_path: Path,
+    words: tuple[str, ...],
+    remark: str,
+    tail: int | None,
+) -> None:
+    told = History(plan(3, script=True)).say(0, OutputText(0, "stdout", "a line"))
+    for host in range(3):
+        told.done(host).say(host, AgentEnded(EndReason.ALL_ENDED))
+    recorded(tmp_path / "runs", told.ended())
+    done = run(logs, run=told.plan.run, rank=words, tail=tail)
+    assert (done.returncode, done.stderr) == (0, remark)
+    assert bool(done.stdout) == (not remark)
+
+
 @pytest.mark.parametrize(
     ("word", "problem"),
     [

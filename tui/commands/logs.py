@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from remote.events import RemarkMade, Restarted, expand
+from remote.format import ranks_text
 from remote.host_commands import journals
 from remote.host_commands.kept_plan import KeptPlan
 from remote.launch import Launcher
@@ -97,6 +98,8 @@ def logs(
             problems = _print_all(launcher, kept_plan, output, follow)
         output.release()
     narrate(*problems)
+    if not (output.has_printed or problems or tail == 0):
+        narrate(_describe_silence(ranks or range(plan.world_size)))
     raise SystemExit(UNREACHABLE if problems else 0)
 
 
@@ -128,6 +131,11 @@ def _select_ranks(words: Sequence[str], plan: Plan) -> frozenset[int]:
             raise UsageError(f"--rank {part}: write the lower rank first")
         ranks.update(range(first_rank, last_rank + 1))
     return frozenset(ranks)
+
+
+def _describe_silence(ranks: Collection[int]) -> str:
+    """Say that these ranks have printed nothing."""
+    return f"{ranks_text(sorted(ranks))} {'has' if len(ranks) == 1 else 'have'} printed nothing"
 
 
 def _print_all(launcher: Launcher, kept_plan: KeptPlan, output: _Output, follow: bool) -> list[str]:
@@ -239,6 +247,8 @@ class _Output:
         """
         self.state = state
         self.ranks = ranks
+        self.has_printed = False
+        """Anything of these ranks was output."""
         self._attempt = 0
         self._held: deque[tuple[str, bool]] | None = None
         if tail is not None:
@@ -274,6 +284,7 @@ class _Output:
             case OutputText() as text if is_output(record, self.ranks):
                 output_lines = prefix_lines(text, self.state.host_name(record.host))
                 self._print_lines(output_lines, is_error=text.stream == "stderr")
+                self.has_printed = True
 
     def _print_boundary(self, attempt: int, why: str) -> None:
         """Say that the attempt before this one ended, if that is not said yet."""

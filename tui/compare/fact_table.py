@@ -17,7 +17,15 @@ from remote.metrics.settings import differing
 from remote.run.state.phases import Verdict
 from remote.sanitise import plain
 from tui.compare.comparison_text import CAPTIONS, metrics_table
-from tui.compare.facts import TEST_ACCURACY, TIME_PER_STEP, Difference, Effect, FactRow, list_facts
+from tui.compare.facts import (
+    TEST_ACCURACY,
+    TIME_PER_STEP,
+    Difference,
+    Effect,
+    FactRow,
+    list_facts,
+    restates_step_time,
+)
 from tui.compare.headline import shorten_name
 from tui.kit import palette
 from tui.kit.inks import MUTED, Inks
@@ -80,7 +88,9 @@ class RowKind(Enum):
     FACT = auto()
     """What the runs came to."""
     REST = auto()
-    """What is there only if all rows are asked for."""
+    """What is there only where there is room."""
+    RESTATED = auto()
+    """What follows from another row: there only if all rows are asked for."""
 
 
 class TableRow(NamedTuple):
@@ -128,7 +138,8 @@ def draw_fact_table(
     max_lines: int | None = None,
 ) -> FactTable:
     """Return the table, no wider than so many cells: all rows and remarks below them, or of
-    `max_lines` only the rows on which the verdict rests, and as many others as fit."""
+    `max_lines` only the rows on which the verdict rests, and as many others as fit that do not
+    follow from these."""
     rows = list(_list_rows(compared, names, inks))
     notes = [*_list_remarks(compared), *CAPTIONS] if any(run.steps for run in compared) else []
     if max_lines is not None:
@@ -148,7 +159,7 @@ def _select_rows(rows: Sequence[TableRow], room: int, max_lines: int) -> list[Ta
     there are lines for them."""
     selected = {id(row) for row in _select_main_rows(rows)}
     for row in rows:
-        if id(row) in selected:
+        if id(row) in selected or row.kind is RowKind.RESTATED:
             continue
         candidates = [other for other in rows if id(other) in selected or other is row]
         if len(list(_draw_rows(candidates, room))) > max_lines:
@@ -200,12 +211,12 @@ def _list_rows(
     for name, values in common_settings.items():
         yield _plain_row(name, values, RowKind.SETTING)
     yield _outcome_row(compared)
-    for fact in _sort_facts(list(list_facts(compared))):
+    facts = list(list_facts(compared))
+    for fact in _sort_facts(facts):
         cells = tuple(_list_value_cells(fact, inks))
         if is_pair:
             cells += (_difference_cell(fact.differences[1], says_reason=True),)
-        # Bounds are of the value above them, and no figure of their own.
-        kind = RowKind.FACT if fact.numbers else RowKind.REST
+        kind = RowKind.RESTATED if restates_step_time(fact, facts) else RowKind.FACT
         yield TableRow(fact.label, cells, kind, fact.is_main)
         if fact.label == TIME_PER_STEP and not is_pair:
             difference_cells = tuple(map(_difference_cell, fact.differences))

@@ -27,6 +27,11 @@ MOST_TIMES = 9999
 TEST_ACCURACY = "test accuracy"
 TIME_PER_STEP = "time per step"
 SAMPLES_PER_SECOND = "samples/s"
+TRAINING_TIME = "training time"
+TOTAL_TIME = "total time"
+INTERVAL = "95% interval"
+RESTATED = 0.1
+"""By how much, as a share, a figure may be off what the times per step have it."""
 
 
 class Better(Enum):
@@ -108,11 +113,13 @@ FACTS = (
     ComparedFact(SAMPLES_PER_SECOND, "samples_per_second", rate, AMOUNT, Better.HIGHER),
     ComparedFact("sync share", "sync_share", percent, AMOUNT, is_share=True),
     ComparedFact("sent per step", "bytes_per_step", size, AMOUNT),
-    ComparedFact("training time", "training_seconds", _format_training_time, LENGTH),
-    ComparedFact("total time", "elapsed", duration, LENGTH),
+    ComparedFact(TRAINING_TIME, "training_seconds", _format_training_time, LENGTH),
+    ComparedFact(TOTAL_TIME, "elapsed", duration, LENGTH),
 )
 """The figures in the order of the table."""
 FACTS_OF_SPEED = (TIME_PER_STEP, SAMPLES_PER_SECOND)
+POWERS_OF_STEP_TIME = {SAMPLES_PER_SECOND: -1, TRAINING_TIME: 1, TOTAL_TIME: 1}
+"""How figures change with the time per step, all else being equal."""
 
 
 def read_results(compared: ComparedRun) -> dict[str, Any]:
@@ -174,6 +181,21 @@ def list_facts(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
             yield from _time_to_goal(compared)
         elif fact.label == TIME_PER_STEP:
             yield from _time_interval(compared)
+
+
+def restates_step_time(fact: FactRow, facts: Sequence[FactRow]) -> bool:
+    """Return True if a fact says no more than the times per step, which are among the facts: it is
+    their interval, or makes the runs differ by as much."""
+    if fact.label == INTERVAL:
+        return True
+    power = POWERS_OF_STEP_TIME.get(fact.label)
+    step_times = [other.numbers for other in facts if other.label == TIME_PER_STEP]
+    if power is None or not step_times:
+        return False
+    restated = []
+    for number, seconds in zip(fact.numbers, step_times[0], strict=True):
+        restated.append(number / seconds**power)
+    return all(math.isclose(ratio, restated[0], rel_tol=RESTATED) for ratio in restated)
 
 
 def _write_fact(fact: ComparedFact, value: float | None) -> str:
@@ -328,7 +350,7 @@ def _time_interval(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
     if all(value == UNKNOWN for value in values):
         return
     differences = [_differ_in_bounds(run) for run in compared]
-    yield FactRow("95% interval", tuple(values), tuple(differences))
+    yield FactRow(INTERVAL, tuple(values), tuple(differences))
 
 
 def _differ_in_bounds(run: ComparedRun) -> Difference | None:

@@ -36,7 +36,7 @@ ENDED_BADLY = {
 """Verdicts that make a run the worse one, too."""
 SAME_LOSS = 0.001
 """Training losses that are never further apart are the same, up to rounding."""
-ADVICE = "one run each: repeat to confirm"
+UNPROVEN = "one run each, not yet proven"
 """What is said of a verdict that no repeated runs have confirmed."""
 
 
@@ -48,13 +48,11 @@ class Headline(NamedTuple):
     warnings: tuple[str, ...] = ()
     """What spoils the better run, or the comparison."""
     caveat: str = ""
-    """What is to be said against a verdict that holds all the same."""
-    has_flaw: bool = False
-    """Whether the caveat tells of a flaw of the run to take, and not only of weak evidence."""
+    """The flaw of the run to take; "" if it has none."""
     best: int = 0
     """The place of the run to take; the last one if it may be any."""
     needs_repeat: bool = False
-    """Whether only repeated runs can confirm it: the caveat says so."""
+    """Whether only repeated runs can confirm it: the title says so."""
 
 
 class Advantage(NamedTuple):
@@ -62,9 +60,9 @@ class Advantage(NamedTuple):
 
     winner: int
     text: str
-    """What the winner is: "1.6x faster per step (100 ms, B 160 ms)"."""
+    """What was seen of the winner: "was 1.6x faster per step (100 ms, B 160 ms)"."""
     brief: str
-    """The same without the numbers of both: "1.6x faster per step"."""
+    """The same without the numbers of both: "was 1.6x faster per step"."""
     is_shown: bool
     """Whether statistics show it of these runs."""
     is_certain: bool = False
@@ -114,26 +112,22 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
     counter_reasons = [advantage for advantage in advantages if advantage.winner != best]
     claims = _join_reasons(reasons, counter_reasons)
     is_certain = any(reason.is_certain for reason in reasons)
-    choice = f"Take {titles[best]}"
+    observation = f"Take {titles[best]}: it {claims}" if is_certain else f"{titles[best]} {claims}"
+    title = "; ".join(filter(None, (observation, *(tie.clause for tie in ties))))
     if not is_certain:
-        choice = f"{titles[best]} looks {'better' if len(sound_places) == 2 else 'best'}"
-    clauses = [f"{choice}: {claims}", *(tie.clause for tie in ties)]
-    title = "; ".join(filter(None, clauses))
+        title += f": {UNPROVEN}"
     flaw_text = _describe_overfitting(compared[best].run, RUN_LETTERS[best])
-    # That the run to take overfitted is the caveat: praise is neither amber nor green then.
+    # Praise is green only if it is proven, and of a run without a flaw.
     severity = Severity.NEUTRAL
     if warnings:
         severity = Severity.WARN
-    elif not flaw_text and not counter_reasons and any(reason.is_shown for reason in reasons):
+    elif is_certain and not flaw_text and not counter_reasons:
         severity = Severity.GOOD
-    advice = "" if is_certain else ADVICE
-    caveat = "; ".join(filter(None, (flaw_text, advice)))
     return Headline(
         severity,
         title,
         warnings,
-        caveat,
-        has_flaw=bool(flaw_text),
+        caveat=flaw_text,
         best=best,
         needs_repeat=not is_certain,
     )
@@ -147,13 +141,13 @@ def _join_reasons(reasons: Sequence[Advantage], counter_reasons: Sequence[Advant
     for counter_reason in counter_reasons:
         briefs_by_winner.setdefault(counter_reason.winner, []).append(counter_reason.brief)
     for winner, briefs in briefs_by_winner.items():
-        text += f", although {RUN_LETTERS[winner]} is {' and '.join(briefs)}"
+        text += f", although {RUN_LETTERS[winner]} {' and '.join(briefs)}"
     return text
 
 
 def _join_claims(advantages: Sequence[Advantage]) -> str:
-    """Return what a run is: "1.3x faster and sooner at 90%". Where none of it is certain, a line
-    below says so; beside what is certain, the rest is called likely."""
+    """Return what was seen of a run: "was 1.3x faster and reached 90% sooner". Where none of it is
+    certain, the end says so; beside what is certain, the rest is called likely."""
     is_any_certain = any(advantage.is_certain for advantage in advantages)
     texts = []
     for advantage in advantages:
@@ -255,7 +249,7 @@ def _compare_speed(
 
 
 def _name_fastest(compared: Sequence[ComparedRun], place: int, gain: str, unit: str) -> Advantage:
-    brief = f"the fastest per {unit}"
+    brief = f"was the fastest per {unit}"
     text = f"{brief} ({gain})"
     return Advantage(place, text, brief, is_shown=True, is_certain=_are_repeated(compared))
 
@@ -293,7 +287,7 @@ def _compare_two(compared: Sequence[ComparedRun], titles: Sequence[str]) -> Adva
         ratio = _ratio(other)
         winner = 1 if ratio < 1 else 0
         gain = _describe_gain(max(ratio, 1 / ratio))
-        brief = f"{gain} per {unit}"
+        brief = f"was {gain} per {unit}"
         text = brief + _describe_times(compared, winner)
         return Advantage(winner, text, brief, is_shown=True)
     low = other.against.ratio.low
@@ -353,7 +347,7 @@ def _compare_accuracy(compared: Sequence[ComparedRun], places: Sequence[int]) ->
         return None
     numbers = f"{percent(tests[best].accuracy, 1)}, {RUN_LETTERS[second]} "
     numbers += percent(tests[second].accuracy, 1)
-    brief = "more accurate" if len(places) == 2 else "the most accurate"
+    brief = "was more accurate" if len(places) == 2 else "was the most accurate"
     return Advantage(best, f"{brief} ({numbers})", brief, is_shown)
 
 
@@ -377,8 +371,8 @@ def _compare_goal(compared: Sequence[ComparedRun], places: Sequence[int]) -> Adv
     if not is_sooner:
         return Tie(f"both reach {goal} in {first_text}", "") if len(times) == 2 else None
     # Tests of one run each: the next one may come to the accuracy an epoch sooner or later.
-    order = "sooner" if len(times) == 2 else "the first"
-    brief = f"{order} at {goal} accuracy"
+    order = "sooner" if len(times) == 2 else "first"
+    brief = f"reached {goal} accuracy {order}"
     text = f"{brief} ({first_text}, {RUN_LETTERS[second]} {second_text})"
     return Advantage(first, text, brief, is_shown=False)
 

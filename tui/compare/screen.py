@@ -177,7 +177,7 @@ class CompareScreen(Screen[None]):
         more than it shows."""
         key = key_of(self.app, "all-rows")
         if self._shows_all:
-            return f"{key} hides what there is no room for beside the charts"
+            return f"{key} hides what says little more, or has no room beside the charts"
         if table.num_folded:
             return f"{count(table.num_folded, 'more row')}: {key} shows all"
         return f"{key} shows what the rows mean" if table.has_notes else ""
@@ -239,9 +239,7 @@ class CompareScreen(Screen[None]):
             more_text = f"… and {len(reasons) - max_warnings + 1} more warnings"
             reasons[max_warnings - 1 :] = [Content.styled(more_text, WARN)]
         if headline.caveat:
-            sign = f"{warning_sign} " if headline.has_flaw else ""
-            style = WARN if headline.has_flaw else MUTED
-            reasons.append(Content.styled(f"{sign}{plain(headline.caveat)}", style))
+            reasons.append(Content.styled(f"{warning_sign} {plain(headline.caveat)}", WARN))
         strip = self.query_one(VerdictStrip)
         strip.show(headline.severity, self._inked_title(), reasons, self._next_keys())
 

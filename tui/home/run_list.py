@@ -18,6 +18,7 @@ from tui.home.history import Answered, Listed
 
 if TYPE_CHECKING:
     from remote.host_commands.listed_runs import ListedRun
+    from remote.study.guessing import Guesses
 
 DAY = 86400.0
 FAILED = Verdict.FAILED.word
@@ -103,11 +104,26 @@ class RunItem:
         """Return what is wrong with a run that is recorded now, in a word; "" if nothing is."""
         return self.entry.trouble if self.entry and self.entry.verdict == RUNNING else ""
 
+    @property
+    def guesses(self) -> Guesses | None:
+        """Return what the runs of a study came to that is complete, if all of them still guess."""
+        progress = self.study
+        if progress is None or progress.running_cell:
+            return None
+        if progress.num_failed or progress.missing_trials():
+            return None
+        # What reads studies is loaded only where there are any.
+        from remote.study.guessing import find_guesses
+
+        return find_guesses(progress.study, progress.counted_runs)
+
     def needs_care(self, now: float) -> bool:
-        """Return True if a person should look at the run: it stalls, is slow, or has ended today in
-        another way than it should, or with a flaw. `now` is a Unix time."""
+        """Return True if a person should look at the run or study: it stalls, is slow, or has ended
+        today in another way than it should, or with a flaw. `now` is a Unix time."""
         if self.trouble:
             return True
+        if self.study:
+            return now - self.started <= DAY and self.guesses is not None
         run = self.entry
         if run is None or now - run.ended > DAY:
             return False

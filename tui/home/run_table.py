@@ -326,7 +326,7 @@ def _describe_study(progress: StudyProgress) -> dict[str, str]:
 def describe_state(item: RunItem) -> PhaseLook:
     """Return what becomes of a run or study, as a sign and a word."""
     if item.study:
-        return phase_look(_study_state(item.study))
+        return phase_look(item.guesses.word if item.guesses else _study_state(item.study))
     if item.answer:
         # The word comes from a host, which may run another version.
         word = item.answer.state if item.answer.state in PHASE_STYLES else RUNNING

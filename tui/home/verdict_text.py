@@ -50,6 +50,8 @@ def judge_item(item: RunItem, answer: Sequence[str] = ()) -> ItemVerdict:
     state = describe_state(item)
     if item.study:
         severity = SEVERITIES.get(state.style, Severity.NEUTRAL)
+        if item.guesses:
+            return ItemVerdict(severity, item.guesses.brief_text, word=state.word)
         return _judge_study(item.study, severity, state.text, answer)
     if item.is_live and not item.trouble:
         return ItemVerdict(Severity.NEUTRAL, f"{state.text}{_describe_place(item)}")
@@ -123,7 +125,7 @@ def describe_needs(
         # The second line of the title has taken the room of a line on the rest.
         lines[-1] = _append_rest(lines[-1], num_more, width)
     elif num_more:
-        lines.append(f"and {num_more} more runs, marked ! in the list")
+        lines.append(f"and {num_more} more, marked ! in the list")
     # Without their colours: only the title of the strip is loud.
     reasons += [_cut(Content(line), width) for line in lines]
     return title, reasons

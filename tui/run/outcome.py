@@ -30,7 +30,7 @@ from remote.run.findings.memory import find_memory_at_death
 from remote.run.findings.training_loss import join_losses
 from remote.run.output.last_words import HEADER
 from remote.run.run_state import RunState
-from remote.run.series.step_times import join_means
+from remote.run.series.step_times import RECENT, join_means
 from remote.run.state.host_state import is_trust_command
 from remote.run.state.phases import FATES, Verdict
 from remote.run.state.rank_state import RankState
@@ -149,16 +149,23 @@ def result_captions(state: RunState) -> list[str]:
     iterations = early_iterations(state)
     # A script that tells no phases lacks most of the columns that need words.
     if "sync" in result_table(state)[0]:
-        prints_loss = any(rank.prints_loss for rank in state.ranks)
-        loss_text = "the newest that a rank prints" if prints_loss else "mean of the last 20 steps"
         caption_lines += [
-            f"per step: mean of all iterations but the first; loss: {loss_text}",
+            f"per step: mean of all iterations but the first; loss: {_describe_loss_column(state)}",
             f"iter {iterations.replace(' to ', '-')}, data, compute, sync, samples/s: means of "
             f"iterations {iterations}",
         ]
     if state.trains_apart and "samples/s" in result_table(state)[0]:
         caption_lines.append("samples/s of all: the mean, as each rank trains a model of its own")
     return caption_lines + describe_bound(state) + describe_test(state)
+
+
+def _describe_loss_column(state: RunState) -> str:
+    """Say which loss the table has, the same of all ranks."""
+    if any(rank.shows_printed_loss for rank in state.ranks):
+        return "the newest that each rank prints"
+    mean_text = f"mean of the last {RECENT} steps"
+    is_printed = any(rank.prints_loss for rank in state.ranks)
+    return f"{mean_text} of each rank, not the printed one" if is_printed else mean_text
 
 
 def describe_test(state: RunState) -> list[str]:

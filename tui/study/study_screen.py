@@ -19,7 +19,8 @@ from remote.format import count, duration
 from remote.sanitise import plain
 from remote.study import estimate
 from remote.study.alike_settings import find_alike_setting, find_alike_settings
-from remote.study.conclusion import SPLIT_REASON, find_guess_loss, guess_text
+from remote.study.conclusion import SPLIT_REASON, guess_text
+from remote.study.guessing import find_guess_loss
 from remote.study.results import compute_results
 from remote.study.runner import StudyRun, StudyRunner
 from remote.study.wording import label_name
@@ -36,7 +37,7 @@ from tui.kit.text_table import justify, progress_line
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.phase import phase_look
-from tui.kit.widgets.verdict_strip import NextKey, VerdictStrip
+from tui.kit.widgets.verdict_strip import NextKey, VerdictStrip, fold_line
 from tui.run.components.header import RunHeader
 from tui.run.components.header_lines import BADGE_INKS, SEVERITY_STYLES
 from tui.study.cell_rows import (
@@ -62,6 +63,10 @@ from tui.study.verdict_text import (
     name_trial,
 )
 
+TALL = 16
+"""Lines of the screen from which on there is a verdict, and all of the question."""
+ROOMY = 30
+"""Lines from which on there are the runs of a row, and a verdict in all its words."""
 UNFOLD, FOLD = "Unfold rows", "Fold rows"
 """What a key does with the rows of cells that have the same values."""
 
@@ -71,7 +76,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     changed."""
 
     CSS = """
-    StudyScreen #title { height: 2; padding: 0 1; background: $panel; }
+    StudyScreen #title { height: auto; min-height: 2; padding: 0 1; background: $panel; }
     StudyScreen VerdictStrip { max-height: 40%; }
     StudyScreen ChoiceTable { max-height: 60%; min-height: 3; padding: 0 1; }
     StudyScreen.-over.-roomy ChoiceTable { margin: 1 0; }
@@ -86,7 +91,7 @@ class StudyScreen(LiveScreen, Screen[None]):
     StudyScreen #run RunHeader { background: $background; }
     StudyScreen.-low VerdictStrip { display: none; }
     """
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (16, "-tall"), (30, "-roomy")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (TALL, "-tall"), (ROOMY, "-roomy")]  # noqa: RUF012
     place = KeyPlace.STUDY
     BINDINGS: ClassVar[list[BindingType]] = bindings(place)
 
@@ -194,7 +199,10 @@ class StudyScreen(LiveScreen, Screen[None]):
         if is_running_chosen:
             next_keys.append(NextKey(key_of(self.app, "cell"), runs_text))
         strip = self.query_one(VerdictStrip)
-        strip.show(verdict.severity, verdict.title, verdict.reasons, next_keys)
+        title, reasons = verdict.title, verdict.reasons
+        if verdict.brief_title and self.size.height < ROOMY:
+            title, reasons = verdict.brief_title, verdict.brief_reasons
+        strip.show(verdict.severity, title, reasons, next_keys)
 
     def _list_longer_keys(self, longer: LongerStudy) -> list[NextKey]:
         """Return the keys that make the study again: start it here, if that is possible."""
@@ -289,9 +297,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         times_text = f"{duration(progress.seconds + run_seconds)} of runs"
         if self._is_over and study.question:
             facts = f"{runs_text}, {duration(progress.seconds)}"
-            second_line = justify(plain(study.question), facts, width)
-            if facts not in second_line:
-                second_line = facts
+            second_line = self._join_question(plain(study.question), facts, width)
         else:
             share = num_done / max(num_done, num_planned, 1)
             second_line = progress_line(runs_text, share, times_text, width)
@@ -302,6 +308,17 @@ class StudyScreen(LiveScreen, Screen[None]):
             title_text = whole_text
         title = Content.assemble(badge, "  ", plain(title_text)).truncate(width)
         self.query_one("#title", Static).update(Content("\n").join((title, Content(second_line))))
+
+    def _join_question(self, question: str, facts: str, width: int) -> str:
+        """Return a question with facts at the right edge of its last line, or below it. A low
+        screen has no more than one line for both."""
+        lines = [line.plain for line in fold_line(Content(question), width)]
+        last_line = justify(lines[-1], facts, width)
+        if facts in last_line:
+            lines[-1] = last_line
+        else:
+            lines.append(facts)
+        return "\n".join(lines) if self.size.height >= TALL else lines[-1]
 
     def _make_badge(self, verdict: StudyVerdict) -> Content:
         """Return what becomes of the study, or what is amiss with it, in the colour of that."""

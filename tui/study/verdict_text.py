@@ -11,9 +11,8 @@ from remote.study.conclusion import (
     answer_text,
     doubt_lines,
     effect_lines,
-    guess_text,
+    guesses_of,
 )
-from remote.study.length import find_length
 from remote.study.progress import StudyProgress
 from remote.study.results import StudyResult
 from remote.study.shortcomings import limit_lines, list_failures
@@ -22,9 +21,6 @@ from remote.study.wording import label_name
 from tui.kit import palette
 from tui.kit.widgets.verdict_strip import Severity
 
-TOO_SHORT = "too short"
-NOTHING_LEARNED = "nothing learned"
-"""What a study is called whose runs still guess."""
 MOST_NAMED = 3
 """Cells that failed for one reason and are named."""
 
@@ -37,6 +33,10 @@ class StudyVerdict(NamedTuple):
     reasons: tuple[str, ...] = ()
     badge: str = ""
     """The title in two words, for a place with little room; "" where the state says it."""
+    brief_title: str = ""
+    """The title where the screen is small; "" if it is the same."""
+    brief_reasons: tuple[str, ...] = ()
+    """The reasons below a brief title."""
 
 
 def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: str) -> StudyVerdict:
@@ -62,15 +62,22 @@ def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: st
         title = f"stopped{reason}; {num_missing} of {count(num_planned, 'run')} {verb} missing"
         return StudyVerdict(Severity.WARN, title, tuple(findings))
     limits = limit_lines(result)
-    guess = guess_text(result)
+    guesses = guesses_of(result)
     # The title has the colour of the strip: the worst that there is to say, not a fact that holds.
-    if guess:
+    if guesses:
         # The table has the values, of which little more can be said.
         answer = next(describe_answer(result))
         if any(row.is_same for row in result.cells):
             answer += ": they compute the same numbers"
-        badge = TOO_SHORT if find_length(result.study) else NOTHING_LEARNED
-        return StudyVerdict(Severity.WARN, guess, (*doubts, answer, *limits), badge)
+        return StudyVerdict(
+            Severity.WARN,
+            guesses.text,
+            (*doubts, answer, *limits),
+            badge=guesses.word,
+            brief_title=f"{guesses.word}: {guesses.brief_text}",
+            # The title of the screen has the number of runs.
+            brief_reasons=(*doubts, answer_text(result), *limits),
+        )
     reasons = [*findings, *limits]
     severity = Severity.WARN if doubts else Severity.GOOD
     return StudyVerdict(severity, reasons[0], tuple(reasons[1:]))

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from remote.cluster.hosts import Host
 from remote.format import listed
+from remote.plan import placeholders
 from remote.run.diagnosis.agent_end import describe_end
 from remote.run.output.tracebacks import errors_of, find_exception, speaks_of_communication
 from remote.run.state.host_state import strip_host_name, trust_all_hosts
@@ -24,6 +25,7 @@ TAIL = 20
 _OWN_ERROR = re.compile(r"^(?:[\w./ -]+: error: )?((?<=: error: ).+|cannot start .+)$")
 """What argparse, our own ranks and our agent print."""
 _NO_SPACE = re.compile(r"No space left on device|\bENOSPC\b|Disk quota exceeded", re.IGNORECASE)
+_PORT_TAKEN = re.compile(r"\bEADDRINUSE\b|Address already in use", re.IGNORECASE)
 _INTERRUPTS = ("KeyboardInterrupt", "SystemExit")
 
 
@@ -107,6 +109,12 @@ def advise_on_exit(exited: Exited, tail: Sequence[str], host: Host) -> str:
         return (
             f"a disk of {host.name} is full: make room there, or set its workdir in "
             f"{host.hosts_file} to a folder on a larger one"
+        )
+    if exited.code != 0 and _PORT_TAKEN.search(errors_of(tail)):
+        return (
+            f"another process on {host.name} listens on this port: let the script take MASTER_PORT "
+            f"from its environment, or write {placeholders.MASTER_PORT} for a free port; rankboard "
+            "ps --orphans finds what ended runs have left"
         )
     return ""
 

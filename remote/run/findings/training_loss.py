@@ -35,10 +35,10 @@ def join_losses(ranks: Ranks) -> float | None:
 
 def is_mean_beside_prints(run: RunState) -> bool:
     """Return True if the training loss of a script is the mean of its last steps, as the watch sees
-    them: the script itself may print another one, such as that of its last step."""
+    them: the script itself may print another one, such as that of its last step, on some ranks."""
     if not run.progress.watched or run.progress.prints_other_loss:
         return False
-    return not any(rank.prints_loss for rank in run.ranks)
+    return not any(rank.shows_printed_loss for rank in run.ranks)
 
 
 def find_loss_rise(run: RunState) -> LossRise | None:

@@ -87,6 +87,8 @@ class TrainingProgress:
     prints_other_loss: bool = False
     """A script prints another loss than the one that it calls `backward` on, such as the mean of a
     sum."""
+    printing_ranks: set[int] = field(default_factory=set)
+    """The ranks of a script that have printed a loss."""
     first_step_attempt: int = 0
     """The newest attempt of a script whose first step is known."""
     formats: list[str] = field(default_factory=list)

@@ -187,6 +187,11 @@ class RankState:
         return False
 
     @property
+    def shows_printed_loss(self) -> bool:
+        """Return True if its `recent_loss` is one that it prints."""
+        return False
+
+    @property
     def tells_loss(self) -> bool:
         """Return True if it reports losses: a `loss` that is NaN has diverged, instead of being
         unknown."""

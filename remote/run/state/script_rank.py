@@ -86,7 +86,12 @@ class ScriptRank(RankState):
     else that of its newest step.
     """
 
-    lasting_fields: ClassVar[tuple[str, ...]] = (*LASTING_FIELDS, "metrics", "hides_step_losses")
+    lasting_fields: ClassVar[tuple[str, ...]] = (
+        *LASTING_FIELDS,
+        "metrics",
+        "hides_step_losses",
+        "all_print_losses",
+    )
     meeting: str = ""
     """The function of torch in which it waits for the others; "" if that is not known."""
     meeting_address: tuple[str, int] | None = None
@@ -119,6 +124,9 @@ class ScriptRank(RankState):
     """Between the first loss that it printed and those of its steps, at least 1; 0: not known."""
     hides_step_losses: bool = False
     """The script prints a loss of another quantity than that of its steps."""
+    all_print_losses: bool = False
+    """All ranks of the run have printed a loss. If only some do, the losses of steps are shown, so
+    that those of all ranks are of one kind."""
     losses: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
     """The losses of its last steps; NaN for a loss that diverged. Steps whose loss nobody reads are
     left out, and so are losses that it prints without a step."""
@@ -174,9 +182,8 @@ class ScriptRank(RankState):
 
     @property
     def recent_loss(self) -> float | None:
-        """See `RankState.recent_loss`. If it prints its loss, this is the newest one that it has
-        printed."""
-        reads_loss = self.prints_loss or self.hides_step_losses or not self.is_watched
+        """See `RankState.recent_loss`. If it shows the loss that it prints, this is the newest."""
+        reads_loss = self.shows_printed_loss or not self.is_watched
         if reads_loss and math.isfinite(self.loss):
             return self.loss
         return super(ScriptRank, self).recent_loss
@@ -185,6 +192,11 @@ class ScriptRank(RankState):
     def prints_loss(self) -> bool:
         """See `RankState.prints_loss`."""
         return self.printed_step > 0 and self.step <= self._last_step_of_print
+
+    @property
+    def shows_printed_loss(self) -> bool:
+        """See `RankState.shows_printed_loss`."""
+        return self.hides_step_losses or (self.prints_loss and self.all_print_losses)
 
     @property
     def tells_loss(self) -> bool:

@@ -72,7 +72,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "home_name": ("name", "an empty one removes it"),
     "home_delete": ("Delete 20261122-033000-gather_scatter-lenet5-0003", "Keep (esc)"),
     "replay": ("ring", "REPLAY paused at steps 27-28 of 60", "space play"),
-    "compare": ("A baseline looks better", "1.6x faster per step", "250 ms, B 401 ms", "90.0%"),
+    "compare": ("A baseline was", "1.6x faster per step", "250 ms, B 401 ms", "90.0%"),
     "compare_many": ("the fastest per step", "gather_scatter", "outcome"),
     "watch": ("watching beside its launcher", "step 40/60"),
     "form_fresh": ("ready", "train vgg11 on cifar10", "4 of 4 hosts", "f5 start"),

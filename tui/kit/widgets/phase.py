@@ -25,9 +25,11 @@ PHASE_STYLES = {phase.value: (look.sign, look.style) for phase, look in RANK_LOO
     "refused": ("bad", "table--bad"),
     "left": ("wait", "table--dim"),
     "unreadable": ("warn", "table--warn"),
+    "too short": ("slow", "table--warn"),
+    "nothing learned": ("slow", "table--warn"),
     **{kind.value: ("slow", "table--warn") for kind in FlawKind},
 }
-"""The sign and the colour of every phase of a study's cell, a run, a host and a rank."""
+"""The sign and the colour of every phase of a study, a cell of it, a run, a host and a rank."""
 
 
 class PhaseLook(NamedTuple):

@@ -95,12 +95,11 @@ async def shown(pilot: Pilot[None], words: str) -> None:
 async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[Path]) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "A 20261123-0 looks better: 1.5x faster per step (100 ms, B 151")
+        await shown(pilot, "A 20261123-0 was 1.5x faster per step (100 ms, B 151")
         await shown(pilot, "test accuracy (%) by wall time")
         found = screen_text(app)
-        sooner = "andsoonerat85%accuracy(3s,B5s)"
+        sooner = "andreached85%accuracysooner(3s,B5s):oneruneach,notyetproven"
         assert sooner in unspaced(app).replace("▌", "")
-        assert "▌ one run each: repeat to confirm" in found, "how sure that is"
         await pilot.press("v")
         await shown(pilot, "v hides")
         found = screen_text(app)
@@ -166,9 +165,9 @@ async def test_a_more_accurate_run_is_to_be_taken_though_it_is_slower(tmp_path: 
     app = CompareApp(folders)
     async with app.run_test(size=(200, 40)) as pilot:
         await shown(
-            pilot, "B b looks better: more accurate (90.0%, A 60.0%), although A is sooner at 60%"
+            pilot, "B b was more accurate (90.0%, A 60.0%), although A reached 60% accuracy sooner"
         )
-        assert "at 60% accuracy and 2.0x faster per step " in screen_text(app), "without numbers"
+        assert "sooner and was 2.0x faster per step: one run" in screen_text(app), "without numbers"
         await pilot.press("y")
         await until(pilot, lambda: "ring" in app.clipboard)
 
@@ -192,7 +191,7 @@ async def test_a_repetition_has_the_settings_of_the_run_to_take_and_a_seed_that_
 async def test_each_run_in_the_verdict_has_the_ink_of_its_curve(runs: Sequence[Path]) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "A 20261123-0 looks better: 1.5x faster per step (100 ms, B 151")
+        await shown(pilot, "A 20261123-0 was 1.5x faster per step (100 ms, B 151")
         verdict = app.screen.query_one(VerdictStrip).render()
         assert isinstance(verdict, Content)
         first_line = verdict.split("\n")[0]
@@ -219,8 +218,8 @@ async def test_that_the_run_to_take_overfitted_is_the_one_caveat_below_neutral_p
     async with app.run_test(size=(120, 40)) as pilot:
         (line,) = await lines_with(pilot, "overfitted after epoch 1 (test loss 0.2 to 0.35)")
         assert line.startswith("▌ ▲ A")
-        assert "repeat to confirm" in line, "all in one line"
-        (praise,) = await lines_with(pilot, "looks better")
+        assert "one run each" not in line, "the title says it"
+        (praise,) = await lines_with(pilot, "2.0x faster per step")
         assert praise.startswith("▌ A "), "neither green nor amber"
         assert "B overfitted" not in screen_text(app), "the table says it of the other one"
         (outcomes,) = await lines_with(pilot, "outcome  ")
@@ -239,10 +238,8 @@ async def test_a_run_that_is_sooner_at_an_accuracy_is_taken_though_the_work_of_a
         folders.append(recorded(tmp_path / "runs", made.done(0, 1).session(SessionClosed())))
     app = CompareApp(folders)
     async with app.run_test(size=(120, 40)) as pilot:
-        (title,) = await lines_with(pilot, "looks better")
-        assert re.search(
-            r"B b looks better: sooner at 90% accuracy \(\d s, A \d s\)$", title.rstrip()
-        )
+        (title,) = await lines_with(pilot, "not yet proven")
+        assert re.search(r"B b reached 90% accuracy sooner \(\d s, A \d s\): one run", title)
         (times_row,) = await lines_with(pilot, "time per step  ")
         assert " 20.0% longer, due to the machine, not to lr" in times_row, "in one line"
         assert "≈" not in times_row, "that is no chance"
@@ -261,8 +258,8 @@ async def test_a_run_is_only_to_be_taken_if_a_repetition_shows_how_far_equal_run
         made.plan = replace(made.plan, work=Job(sync=sync, seed=seed))
         folders.append(recorded(tmp_path / "runs", made.done(0, 1).session(SessionClosed())))
     for chosen, title in (
-        (folders, "Take C c: the fastest per step"),
-        ([folders[0], folders[2]], "B c looks better: "),
+        (folders, "Take C c: it was the fastest per step"),
+        ([folders[0], folders[2]], "B c was 2.0x faster per step"),
     ):
         app = CompareApp(chosen)
         async with app.run_test(size=(120, 40)) as pilot:
@@ -294,16 +291,20 @@ async def test_a_key_shows_all_rows_and_at_first_there_are_those_of_the_verdict(
         await shown(pilot, f"{num_folded} more rows: v shows all")
 
 
-async def test_the_table_has_all_rows_where_the_charts_leave_room_for_them(
+async def test_rows_that_follow_from_the_time_per_step_are_folded_however_much_room_there_is(
     runs: Sequence[Path],
 ) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "v shows what the rows mean")
-        assert {"sync", "95% interval", "outcome", "test loss"} <= {*list_labels(app)}
+        await shown(pilot, "4 more rows: v shows all")
+        labels = {*list_labels(app)}
+        assert {"sync", "outcome", "time per step", "test loss"} <= labels
+        restated = {"95% interval", "samples/s", "training time", "total time"}
+        assert labels.isdisjoint(restated)
         assert app.screen.query_one("#charts").size.height >= 14
         await pilot.press("v")
-        await shown(pilot, "v hides what there is no room for")
+        await shown(pilot, "v hides what says little more")
+        assert restated - {"total time"} <= {*list_labels(app)}
         await shown(pilot, "sync share, sent per step: of")
 
 
@@ -318,7 +319,7 @@ async def test_without_tests_other_figures_fill_the_rows_that_stand_there_at_fir
     async with app.run_test(size=(120, 24)) as pilot:
         await shown(pilot, "more rows: v shows all")
         figures = list_labels(app)[2:]
-        assert figures[:3] == ["time per step", "samples/s", "training time"]
+        assert figures[:2] == ["time per step", "training loss"]
 
 
 async def test_a_run_that_is_faster_by_its_machine_alone_is_not_the_one_to_take(
@@ -474,7 +475,7 @@ async def test_a_run_is_told_by_its_name(runs: Sequence[Path]) -> None:
     marks.write_name(runs[0], "baseline")
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "A baseline looks better: 1.5x faster per step")
+        await shown(pilot, "A baseline was 1.5x faster per step")
         assert "● A baseline" in screen_text(app)
         assert "all: " not in screen_text(app), "they have other methods"
         await pilot.press("q")
@@ -531,11 +532,11 @@ async def test_what_a_run_that_diverged_has_reached_is_no_goal(
     [
         (
             (0, 1, 2),
-            "A 20261123-0 looks best: the fastest per step (1.5x faster than B)",
+            "A 20261123-0 was the fastest per step (1.5x faster than B)",
         ),
         (
             (2, 1, 0),
-            "C 20261123-0 looks best: the fastest per step (2.0x faster than A)",
+            "C 20261123-0 was the fastest per step (2.0x faster than A)",
         ),
     ],
 )

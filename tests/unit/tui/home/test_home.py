@@ -706,13 +706,12 @@ async def test_a_recorded_study_that_says_little_is_run_again_by_a_key(
     runs_dir: Path, copied: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = StudyFolder.of(runs_dir, "guesses")
-    text = 'metric = "loss"\nrepetitions = 1\n[job]\nepochs = 2\n[axes]\nsync = ["ring", "ddp"]\n'
-    folder.keep(StudyCall(text, {}, {"local": 2}, quick=False, num_hosts=2))
+    folder.keep(StudyCall(STUDY_OF_LOSSES, {}, {"local": 2}, quick=False, num_hosts=2))
     for name in ("ring", "ddp"):
         folder.write(RunEnded(f"sync={name} #1", "b-2", TrialOutcome.COUNTED, 2.3, seconds=4.0))
     home = Home(runs_dir)
     async with home.app.run_test(size=(120, 40), notifications=True) as pilot:
-        await home.shows(pilot, "▸", "guesses")
+        await home.shows(pilot, "▸ ▲ too short", "guesses")
         await pilot.press("end", "enter")
         await home.shows(pilot, "all runs still guess", "▶ n run it again with 20 epochs")
         await pilot.press("n")
@@ -996,6 +995,14 @@ def test_a_row_says_how_old_a_run_is_and_what_it_trains() -> None:
     assert texts[1] == ["✓ finished", "work/train.py --lr 1", "-", "-"]
 
 
+STUDY_OF_LOSSES = """
+metric = "loss"
+repetitions = 1
+[job]
+epochs = 2
+[axes]
+sync = ["ring", "ddp"]
+"""
 STUDY = """
 title = "Two ways"
 repetitions = 1
@@ -1210,6 +1217,29 @@ def test_a_study_stands_where_its_newest_run_would(order: str, names: str) -> No
     assert "".join(item.name for item in items) == names
 
 
+@pytest.mark.parametrize(
+    ("losses", "needs_care", "title"),
+    [
+        ((2.24, 2.3), True, "too short: 2 epochs barely beat guessing (2.24 vs 2.30)"),
+        ((2.31, 2.3), True, "too short: after 2 epochs all runs still guess"),
+        ((1.0, 2.3), False, "finished"),
+        ((2.3,), False, "stopped: 1 of 2 runs left to be made"),
+    ],
+)
+def test_a_study_whose_runs_still_guess_is_to_be_looked_at(
+    losses: Sequence[float], needs_care: bool, title: str
+) -> None:
+    entries = [
+        RunEnded(f"sync={name} #1", f"run-{name}", TrialOutcome.COUNTED, loss, seconds=4.0)
+        for name, loss in zip(("ring", "ddp"), losses, strict=False)
+    ]
+    progress = StudyProgress.of(parse_study("guesses", STUDY_OF_LOSSES), entries)
+    item = RunItem("guesses", study=progress, started=100.0)
+    assert item.needs_care(200.0) == needs_care
+    assert not item.needs_care(100.0 + 2 * 86400)
+    assert judge_item(item).title == title
+
+
 def test_live_runs_come_first_then_studies() -> None:
     ended, live = Entry("a", verdict="finished"), Entry("b", verdict="running")
     rows = select_items(
@@ -1366,7 +1396,7 @@ def test_what_needs_a_person_names_each_run_the_most_urgent_first() -> None:
     assert title.startswith('Look first at "live": slow now')
     lines = [str(reason) for reason in reasons]
     assert lines[0] == '✗ then at "failed": KeyError'
-    assert lines[1].startswith("and 2 more runs")
+    assert lines[1].startswith("and 2 more, marked !")
     _, reasons = describe_needs(needy[0], needy, max_others=2, width=30)
     assert str(reasons[1]).startswith('▲ then at "flawed": overfi')
     assert str(reasons[2]).startswith('▲ then at "diverged": diver')
@@ -1393,7 +1423,7 @@ def test_a_long_error_of_the_first_run_has_two_lines_and_the_others_one(
     assert all(len(line) <= width for line in shown)
     short_title, reasons = describe_needs(needy[1], needy, max_others=1, width=80)
     assert "KeyError" in short_title
-    assert "and 2 more runs" in str(reasons[-1]), "a line of its own where the title needs one"
+    assert "and 2 more, marked !" in str(reasons[-1]), "a line of its own where the title needs one"
 
 
 def test_of_a_run_that_failed_with_a_flaw_both_are_said_of_it() -> None:

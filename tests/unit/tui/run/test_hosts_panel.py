@@ -68,7 +68,8 @@ async def test_a_start_that_goes_as_usual_is_calm_and_what_is_wrong_comes_first(
         strip = stage.screen.query_one(StartStrip)
         assert strip.has_class("-neutral")
         assert "▲" not in strip_text(stage)
-        text, advice = "about 8 other processes slow every rank down", "wait for the end of python"
+        text = "about 8 other processes slow every rank down"
+        advice = "busy: python 1.9 cores; wait for their end"
         check = launcher.CheckFinished(0, "load", "warning", text, advice)
         stage.session.say(SESSION, check)
         await until(pilot, lambda: f"▲ {text}" in strip_text(stage))

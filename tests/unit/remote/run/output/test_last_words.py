@@ -170,9 +170,13 @@ def test_the_cause_shows_the_users_frames() -> None:
             failing(HEADER, *OWN, "OSError: [Errno 28] No space left on device"),
             "a disk of node2 is full: make room there",
         ),
+        (
+            failing(HEADER, *OWN, "OSError: [Errno 98] Address already in use"),
+            "another process on node2 listens on this port",
+        ),
         (failing(HEADER, *OWN, "ValueError: bad"), ""),
     ],
-    ids=["memory", "disk", "other"],
+    ids=["memory", "disk", "port", "other"],
 )
 def test_what_can_be_done_is_said(history: History, advice: str) -> None:
     state = history.closed()
