@@ -20,7 +20,7 @@ from remote.run.findings.training_loss import (
 )
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
-from remote.run.series.definitions import SERIES, Scope, Unit
+from remote.run.series.definitions import SERIES, STEP, Scope, Unit
 from remote.run.series.step_times import RECENT, Means
 from remote.run.state.phases import RunPhase
 from tui.charts.annotations import PointLabel, StepLabel
@@ -74,6 +74,11 @@ def find_headline(run: RunState, kind: ChartKind, row: int) -> float:
         return math.nan
     headline = HEADLINES[kind.id](live_means(run))
     return headline if headline > 0 else math.nan
+
+
+def _is_rate(series: str) -> bool:
+    """Return True if a series tells how much is done per second of a step."""
+    return SERIES[series].source is STEP and SERIES[series].over == "seconds"
 
 
 class _NewestValue(Struct, frozen=True):
@@ -158,6 +163,7 @@ class Drawer:
             stacked=self._kind.stacked,
             window=view.visible_range(x_range) if x_range else None,
             has_end_values=self._run.phase is RunPhase.ENDED,
+            mark_strides=self._run.marks.strides,
             growing=self._run.phase is not RunPhase.ENDED and view.window is None,
             warm=warm,
             cursor=view.cursor,
@@ -241,6 +247,7 @@ class Drawer:
             points.high,
             points.mean,
             band=has_band,
+            is_rate=_is_rate(line.series),
         )
         if not self._smoothing or len(points) < 3:
             return [curve]

@@ -256,7 +256,9 @@ def legend(drawing: Drawing, view: ChartView, room: int) -> ColouredTexts:
         return _legend_of_mean(drawing, room)
     colours = {curve.label: curve.colour for curve in drawing.curves}
     sign = palette.sign("curve")
-    names = [(f"{sign}{line.name} ", colours.get(line.name, -1)) for line in drawing.lines]
+    # Among others, a name without a space belongs to its sign at a glance.
+    gap = " " if len(drawing.lines) == 1 else ""
+    names = [(f"{sign}{gap}{line.name} ", colours.get(line.name, -1)) for line in drawing.lines]
     if not drawing.hidden and _total_length(names) <= room + 1:
         return names
     fitting: ColouredTexts = []

@@ -5,7 +5,7 @@ Knows no colours and no terminal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -72,6 +72,8 @@ class PlotOptions(Struct, frozen=True):
     is missing."""
     alarm: StepLabel | None = None
     """Where on the main curve something went wrong, and what."""
+    mark_strides: Mapping[str, int] = {}
+    """By letter, which n-th marks the given ones are, if not all."""
     has_end_values: bool = True
     """Whether values stand beside the names of curves: those of a chart that is not drawn at each
     tick would be older than what stands above it."""
@@ -183,7 +185,9 @@ def make_frame(
     rough_axis = _x_axis(x_range, options, width)
     mark_row = None
     if rows < height:
-        mark_row = make_mark_row(marks, rough_axis, width, rows, options.along)
+        mark_row = make_mark_row(
+            marks, rough_axis, width, rows, options.along, options.mark_strides
+        )
     if mark_row:
         rows -= 1
     view = rough_axis if options.window else None
@@ -208,7 +212,9 @@ def make_frame(
     mark_labels = bottom_labels = ""
     if mark_row:
         # With the same rows, but of the axis that was only rough before.
-        mark_row = make_mark_row(marks, x_axis, inner_width, rows + 1, options.along)
+        mark_row = make_mark_row(
+            marks, x_axis, inner_width, rows + 1, options.along, options.mark_strides
+        )
         mark_labels = _mark_labels(mark_row, left, inner_width)
     if rows < height:
         bottom_labels = " " * left + make_labels(

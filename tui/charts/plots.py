@@ -36,6 +36,10 @@ EARLY_END = 0.9
 from it."""
 
 
+MAX_SHARE_OF_LONE_POINTS = 1 / 3
+"""With tests in less of the columns, each is a point of its own, on a faint line."""
+
+
 class LinePlot(Struct, frozen=True):
     """Curves as lines over each other."""
 
@@ -101,9 +105,17 @@ class LinePlot(Struct, frozen=True):
 
     def draw(self, x_axis: Axis, width: int) -> DotPicture:
         """Return the picture of the curves."""
-        all_columns = [
-            raster.to_columns(curve, x_axis, 2 * width, self.y_axis.log) for curve in self.curves
-        ]
+        all_columns = []
+        for curve in self.curves:
+            line = curve
+            if curve.colour == TEST and _has_few_points(curve, x_axis, width):
+                # As an unbroken line, they would look like many more.
+                line = replace(curve, faint=True)
+                points = raster.to_columns(
+                    curve, x_axis, 2 * width, self.y_axis.log, only_points=True
+                )
+                all_columns.append(points)
+            all_columns.append(raster.to_columns(line, x_axis, 2 * width, self.y_axis.log))
         if not all_columns:
             return raster.blank_picture(self.rows, width)
         return raster.draw_lines(all_columns, *self.y_axis.ends, self.rows)
@@ -119,6 +131,11 @@ class LinePlot(Struct, frozen=True):
         if self.alarm is not None and main_curves:
             sign = palette.sign("slow")
             put_step_label(picture, main_curves[-1], self.alarm, sign, ALARM_COLOUR, x_axis)
+
+
+def _has_few_points(curve: Curve, x_axis: Axis, width: int) -> bool:
+    is_seen = x_axis.has(curve.x) & np.isfinite(curve.mean)
+    return int(is_seen.sum()) < MAX_SHARE_OF_LONE_POINTS * width
 
 
 class BarPlot(Struct, frozen=True):

@@ -59,6 +59,9 @@ class Curve(Struct, frozen=True):
     """What stands at the right of the chart where it ends, if that is not its label."""
     end_value: str = ""
     """What follows there, if there is room."""
+    is_rate: bool = False
+    """Whether values are rates over steps: those of a column are drawn as what was done in all of
+    their time, their harmonic mean. A mean of rates would count the quick steps for too much."""
     dash: int = 0
     """The number of its dash, see `DASHES`: where there are no colours, curves of several inks can
     be told apart by theirs."""
@@ -92,6 +95,8 @@ class DotColumns(Struct, frozen=True):
     band: bool = True
     gap_distance: int = 0
     """See `Curve.gap_distance`."""
+    are_points: bool = False
+    """Whether only the columns with points have a value, and stand before all lines."""
 
 
 class DotPicture(Struct, frozen=True):
@@ -133,13 +138,18 @@ class DotPicture(Struct, frozen=True):
 # From points to columns of dots
 
 
-def to_columns(curve: Curve, x_axis: Axis, count: int, log: bool) -> DotColumns:
-    """Reduce a curve to `count` columns of dots along `x_axis`.
+def to_columns(
+    curve: Curve, x_axis: Axis, count: int, log: bool, *, only_points: bool = False
+) -> DotColumns:
+    """Reduce a curve to `count` columns of dots along `x_axis`, with lines between its points or
+    without.
 
     With `log`, values become their decimal logarithms.
     """
     mean, low, high = (np.full(count, np.nan) for _ in range(3))
-    result = DotColumns(curve.cell_colour, mean, low, high, curve.band, curve.gap_distance)
+    result = DotColumns(
+        curve.cell_colour, mean, low, high, curve.band, curve.gap_distance, only_points
+    )
     shares = x_axis.shares_of(curve.x)
     inside = _in_view(shares)
     if not inside.any() or count < 1:
@@ -158,10 +168,12 @@ def to_columns(curve: Curve, x_axis: Axis, count: int, log: bool) -> DotColumns:
 
     def fill(row: Floats, values: Floats) -> None:
         scaled = _scaled(values, log)
-        row[crossed] = np.interp(crossed, columns, scaled)
+        if not only_points:
+            row[crossed] = np.interp(crossed, columns, scaled)
         row[columns[is_shown]] = scaled[is_shown]
 
-    fill(mean, mean_of_groups(bound(curve.mean[inside]), starts))
+    means_of_columns = mean_of_rates if curve.is_rate else mean_of_groups
+    fill(mean, means_of_columns(bound(curve.mean[inside]), starts))
     if curve.band:
         # fmin and fmax pass over NaN, which min and max would return.
         fill(low, np.fmin.reduceat(bound(curve.low[inside]), starts))
@@ -192,6 +204,12 @@ def mean_of_groups(values: Floats, starts: NDArray[np.intp]) -> Floats:
     return np.where(counts, totals / np.maximum(counts, 1), np.nan)
 
 
+def mean_of_rates(values: Floats, starts: NDArray[np.intp]) -> Floats:
+    """Return the harmonic mean of the known values from each start to the next, or NaN."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.asarray(1 / mean_of_groups(1 / np.maximum(values, 0.0), starts))
+
+
 def cell_at(share: float, count: int) -> int:
     """Return which of `count` cells a share of their length lies in."""
     return min(max(int(share * count), 0), count - 1)
@@ -210,8 +228,11 @@ def draw_lines(
 ) -> DotPicture:
     """Draw curves as lines, `height` cells high, from `low` (bottom) to `high` (top)."""
     picture = blank_picture(height, all_columns[0].mean.size // 2)
-    for is_faint in (True, False):
-        layer = [columns for columns in all_columns if (columns.colour >= FAINT) is is_faint]
+    for layer in (
+        [columns for columns in all_columns if columns.colour >= FAINT],
+        [columns for columns in all_columns if columns.colour < FAINT and not columns.are_points],
+        [columns for columns in all_columns if columns.colour < FAINT and columns.are_points],
+    ):
         bits = []
         for columns in layer:
             if columns.band:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
@@ -40,7 +40,7 @@ CELLS_PER_TIME = 10
 """Cells of the axis for each of its ticks."""
 MORE_TICKS = 8
 """How many more ticks are tried if less than two have room."""
-MIN_ROOM_SHARE, MIN_ROOM_SHARE_OF_NAME = 2, 3
+MIN_ROOM_SHARE, MIN_ROOM_SHARE_OF_NAME = 1.8, 3
 """How many times wider an axis is than its name and those of marks, which explain letters, and than
 its name alone."""
 GAP = "  "
@@ -54,50 +54,81 @@ class MarkRow(Struct, frozen=True):
 
 
 def make_mark_row(
-    marks: Sequence[Mark], x_axis: Axis, width: int, rows: int, along: str
+    marks: Sequence[Mark],
+    x_axis: Axis,
+    width: int,
+    rows: int,
+    along: str,
+    strides: Mapping[str, int],
 ) -> MarkRow | None:
     """Return the row of marks of a chart with so many rows, or None if there is nothing to mark or
-    no room for it. Marks are left out whose name has no room beside that of the axis."""
+    no room for it.
+
+    A mark that is missing is read as something that did not happen. So of what happens often, each
+    n-th mark is drawn, as its name says, or none: also where that would touch marks of another
+    letter, or its name has no room beside that of the axis. `strides` has which n-th ones `marks`
+    are already.
+    """
     if rows < MIN_ROWS_FOR_RARE_MARKS:
         return None
     names = MARK_NAMES if rows >= MIN_ROWS_FOR_MARKS else RARE_MARKS
     cells = [palette.sign("rest")] * width
-    taken: list[int] = []
+    taken_by_rare: list[int] = []
+    taken_by_regular: list[int] = []
     drawn_names: list[str] = []
     for letter, name in names.items():
-        if not _has_room([*drawn_names, f"{letter} {name}", along], width):
+        columns, stride = _thinned_columns(marks, letter, x_axis, width)
+        text = _mark_name(letter, name, stride * strides.get(letter, 1))
+        if not columns or not _has_room([*drawn_names, text, along], width):
             continue
-        num_before = len(taken)
-        for column in _thinned_columns(marks, letter, x_axis, width):
-            if all(abs(column - other) >= COLUMNS_APART for other in taken):
-                cells[column] = letter
-                taken.append(column)
-        if len(taken) > num_before:
-            drawn_names.append(f"{letter} {name}")
-    return MarkRow("".join(cells), "  ".join(drawn_names)) if taken else None
+        if letter in RARE_MARKS:
+            columns = [column for column in columns if _is_apart(column, taken_by_rare)]
+            taken_by_rare += columns
+        elif all(_is_apart(column, taken_by_regular) for column in columns):
+            taken_by_regular += columns
+            # What is rare stays where both are.
+            columns = [column for column in columns if cells[column] not in RARE_MARKS]
+        else:
+            columns = []
+        for column in columns:
+            cells[column] = letter
+        if columns:
+            drawn_names.append(text)
+    return MarkRow("".join(cells), "  ".join(drawn_names)) if drawn_names else None
 
 
-def _has_room(names: Sequence[str], width: int, share: int = MIN_ROOM_SHARE) -> bool:
+def _is_apart(column: int, others: Sequence[int]) -> bool:
+    return all(abs(column - other) >= COLUMNS_APART for other in others)
+
+
+def _mark_name(letter: str, name: str, stride: int) -> str:
+    """Return what a letter stands for: "T test", or "E every 5 epochs"."""
+    return f"{letter} {name}" if stride == 1 else f"{letter} every {stride} {name}s"
+
+
+def _has_room(names: Sequence[str], width: int, share: float = MIN_ROOM_SHARE) -> bool:
     """Return True if an axis is so many times wider than names that stand below it."""
     return width > share * sum(len(GAP) + len(name) for name in names)
 
 
-def _thinned_columns(marks: Sequence[Mark], letter: str, x_axis: Axis, width: int) -> Sequence[int]:
-    """Return the columns of the marks of a letter, so few that they do not touch."""
+def _thinned_columns(
+    marks: Sequence[Mark], letter: str, x_axis: Axis, width: int
+) -> tuple[Sequence[int], int]:
+    """Return the columns of each n-th mark of a letter, so few that they do not touch, and n."""
     columns = [
         cell_at(x_axis.share_of(x), width)
         for x, mark_letter in marks
         if mark_letter == letter and x_axis.low <= x <= x_axis.high
     ]
     if letter in RARE_MARKS:
-        return sorted(set(columns))
+        return sorted(set(columns)), 1
     for stride in _strides():
         # Each stride counts from the first mark, so that what is drawn stays while marks come.
         thinned = columns[::stride]
         gaps = [after - before for before, after in pairwise(thinned)]
         has_room = min(gaps, default=COLUMNS_PER_MARK) >= COLUMNS_PER_MARK
         if has_room and len(thinned) <= MAX_MARKS_OF_LETTER:
-            return thinned
+            return thinned, stride
     raise AssertionError("a stride leaves one mark")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -117,6 +118,30 @@ def test_a_single_test_is_seen_on_the_line_of_the_mean() -> None:
     assert len(drawn(found, TEST)) == 1
 
 
+def test_few_tests_are_points_on_a_faint_line_that_leaves_the_mean_as_it_is() -> None:
+    def draw(num_tests: int) -> PlotFrame:
+        x = np.linspace(5, 55, num_tests)
+        test = Curve("test", TEST, x, *3 * [np.ones(num_tests)], band=False)
+        found = make_frame([curve([1.0] * 60, LINE), test], STEPS, 60, 8)
+        assert found
+        return found
+
+    for num_tests in (1, 2, 5):
+        assert len(drawn(draw(num_tests), TEST)) == num_tests
+        assert len(drawn(draw(num_tests), LINE)) == len(drawn(draw(0), LINE)) - num_tests
+    assert len(drawn(draw(40), TEST)) > 15, "many are a line"
+
+
+def test_a_faint_line_joins_few_tests_where_nothing_else_is() -> None:
+    x = np.array([5.0, 55.0])
+    test = Curve("test", TEST, x, *3 * [np.array([9.0, 9.0])], band=False)
+    found = make_frame([curve([1.0] * 60, LINE), test], STEPS, 60, 12)
+    columns = sorted(column for _, column in drawn(found, TEST))
+    between = {column for _, column in drawn(found, TEST + raster.FAINT)}
+    assert len(columns) == 2
+    assert between == set(range(columns[0] + 1, columns[1]))
+
+
 def test_a_rounding_error_is_no_peak() -> None:
     values = [50.0, 100.0, 100.0 + 1e-11]
     options = structs.replace(STEPS, window=(1.0, 3.0), unit=Unit.SHARE)
@@ -157,6 +182,37 @@ def test_marks_never_touch_and_only_those_that_are_drawn_are_named(steps: int) -
     assert all(after - before >= 3 for (before, _), (after, _) in pairwise(letters))
     named = {word for word in found.bottom_labels.split() if word in ("E", "T", "C")}
     assert named == {cell for _, cell in letters}
+
+
+@pytest.mark.parametrize("epochs", [2, 7, 20, 36, 150, 1000])
+@pytest.mark.parametrize("width", [80, 96, 120])
+def test_each_nth_mark_is_drawn_and_n_is_said(epochs: int, width: int) -> None:
+    epoch_steps = [23.0 * epoch for epoch in range(1, epochs + 1)]
+    marks = [(step, letter) for step in epoch_steps for letter in "ET"] + [(46.0, "N")]
+    options = structs.replace(STEPS, mark_strides={"E": 4})
+    found = make_frame([curve(range(23 * epochs))], options, width, 14, marks)
+    assert found
+    legend = re.search(r"E (?:every (\d+) epochs)", found.bottom_labels)
+    assert legend, found.bottom_labels
+    assert "T" not in found.mark_labels, "it would be where an epoch ends"
+    stride = int(legend[1]) // 4
+    inner_width = found.picture.dots.shape[1]
+    columns = {
+        found.left + raster.cell_at(found.x_axis.share_of(step), inner_width)
+        for step in epoch_steps[::stride]
+    }
+    letters = {column for column, cell in enumerate(found.mark_labels) if cell in "EN"}
+    note = found.left + raster.cell_at(found.x_axis.share_of(46.0), inner_width)
+    assert letters == columns | {note}
+    assert found.mark_labels[note] == "N"
+
+
+def test_marks_that_stand_apart_from_those_of_another_letter_are_drawn() -> None:
+    marks = [(float(x), letter) for x, letter in ((10, "E"), (20, "T"), (40, "E"), (50, "T"))]
+    found = make_frame([curve(range(60))], STEPS, 60, 14, marks)
+    assert found
+    assert found.mark_labels.replace("─", "").strip(" └") == "ETET"
+    assert "E epoch  T test" in found.bottom_labels
 
 
 @pytest.mark.parametrize("width", range(24, 120, 8))
@@ -280,8 +336,9 @@ def test_a_log_axis_has_one_notation() -> None:
 
 def test_charts_of_several_widths_mark_the_same_steps() -> None:
     for steps in (60, 600, 6_000):
-        charts = [marks_of("E", width=width, steps=steps) for width in (44, 60, 140)]
-        assert len({chart.mark_labels.count("E") for chart in charts}) == 1, steps
+        charts = [marks_of("E", width=width, steps=steps) for width in (56, 70, 140)]
+        (count,) = {chart.mark_labels.count("E") for chart in charts}
+        assert count, steps
 
 
 def test_what_is_not_positive_has_no_place_on_a_log_axis() -> None:

@@ -578,6 +578,17 @@ def test_a_heading_says_how_a_chart_is_drawn_and_names_its_curves() -> None:
     assert values.heading(draw(RunState(plan(2))), LOSS, ChartView(), 60) == [("", -1)]
 
 
+def test_the_sign_of_the_only_curve_stands_apart_from_its_name() -> None:
+    each = ChartView(mode=CurveMode.EACH, smoothing=0.0)
+    parts = values.heading(draw(trained(ranks=1), view=each), LOSS, each, 60)
+    assert "".join(text for text, _ in parts).endswith("  ● 0 ")
+
+
+def test_only_what_is_done_per_second_of_a_step_is_a_rate() -> None:
+    rates = {kind.id for kind in KINDS for curve in draw(trained(), kind).curves if curve.is_rate}
+    assert rates == {"throughput", "bytes"}
+
+
 def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() -> None:
     one = ChartView(mode=CurveMode.ONE, one=2, smoothing=0.0)
     state = trained()

@@ -136,6 +136,23 @@ def test_no_line_is_off_by_more_than_a_dot(seed: int, log: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_a_rate_is_what_was_done_in_the_time_of_all_steps_of_a_column(seed: int) -> None:
+    dice = random.Random(seed)
+    seconds = np.array([dice.choice((0.01, 0.06)) for _ in range(900)])
+    x = np.arange(900.0)
+    rates = 64 / seconds
+    curve = Curve("", 0, x, *3 * [rates], band=False, is_rate=True)
+    frame = make_frame([curve], PlotOptions("step", from_zero=True), 60, 16)
+    assert frame
+    assert frame.y_axis
+    rows, width = frame.picture.dots.shape
+    lit = lit_dots(frame)
+    for column, times in by_column(x, seconds, frame.x_axis, 2 * width).items():
+        exact = dot_row(64 * len(times) / sum(times), frame.y_axis, rows)
+        assert min(abs(exact - dot) for dot in lit[column]) <= 1 + ROUNDING
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_value_of_a_test_is_off_by_more_than_a_dot_or_hidden_by_its_text(seed: int) -> None:
     dice = random.Random(seed)
     for width, height in sizes(dice):
