@@ -32,6 +32,7 @@ def test_its_facts_are_those_of_an_agent(host: Host) -> None:
         "memory_free": 0,
         "disk_free": 0,
         "load": 0.0,
+        "busiest": (),
         "route_address": "",
         "route_interface": "",
     }

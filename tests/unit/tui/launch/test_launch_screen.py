@@ -710,7 +710,7 @@ async def test_the_strip_says_what_checks_are_about_and_a_key_leaves_the_host_ou
 
 async def test_what_is_the_same_on_all_hosts_is_one_line_until_a_key_shows_it() -> None:
     form = Form()
-    async with form.opened(size=(120, 40)) as pilot:
+    async with form.opened(size=(120, 20)) as pilot:
         await pilot.press("c")
         await until(pilot, lambda: bool(form.doctors))
         for name, value in (("torch", "2.14.1"), ("python", "3.11.7")):
