@@ -28,7 +28,7 @@ from training.wire.events import Record
 MIB = 2**20
 MEMORY = 300 * MIB
 """What the launcher may take, whatever comes from a host or a file."""
-TIMES = Times(lease=0.1, tick=0.02, evidence=0.1, closing=2.0, away=0.3, moment=0.1)
+TIMES = Times(lease=0.1, tick=0.02, evidence=0.1, closing=2.0, away=1.0, moment=0.1)
 """As the real ones, but sooner."""
 FATAL = 1 << 30
 """Bytes at which the command is killed, so that a fault does not fill this machine."""
