@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import math
 import os
+import random
 import selectors
 import signal
 import time
@@ -36,6 +37,8 @@ BLOCK_STEPS = 100
 """About how many steps of a rank are read together if it makes more."""
 LONGEST_GATHER = 1.0
 """Seconds that they wait for this at the most."""
+SHORTEST_TURN = 0.8
+"""The share of this time that a turn takes at least."""
 EVENTS = 1 << 18
 """Bytes that the pipe of a watch holds where the kernel lets it, as its rank never waits."""
 
@@ -203,7 +206,10 @@ class RankProcesses:
         steps_per_second = max(self._steps_of_turn.values(), default=0) / max(turn_seconds, 1e-3)
         if steps_per_second < FEW_STEPS:
             return self._gather_seconds
-        return max(self._gather_seconds, min(LONGEST_GATHER, BLOCK_STEPS / steps_per_second))
+        full_block_seconds = min(LONGEST_GATHER, BLOCK_STEPS / steps_per_second)
+        # Ranks step together. So that not all hosts report at the same moment, which would hold up
+        # the frames of a dashboard, each of them shortens each turn by another share.
+        return max(self._gather_seconds, full_block_seconds * random.uniform(SHORTEST_TURN, 1.0))
 
     def finish(self, pipes: Sequence[Pipe]) -> None:
         """Report the rest of the pipes, and close them."""
