@@ -39,6 +39,7 @@ REFERENCE_TEXT = re.compile(r"@(\d{1,16})\+(\d{1,7})")
 MOST_CUT = 16 << 20
 """Bytes at the end of a record that a crash of the machine may cost, at the most."""
 MOST_DENSE = 1000.0
+"""What `measure_density` returns at the most, whatever somebody else's files are like."""
 SEARCHED = 1 << 20
 """Bytes that are searched at once."""
 
