@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
+from functools import partial
 from typing import NamedTuple
 
 from textual.content import Content
@@ -26,7 +27,7 @@ from tui.compare.facts import (
     list_facts,
     restates_step_time,
 )
-from tui.compare.headline import shorten_name
+from tui.compare.headline import are_repeated, shorten_name
 from tui.kit import palette
 from tui.kit.inks import MUTED, Inks
 from tui.kit.palette import RUN_LETTERS
@@ -59,7 +60,14 @@ EFFECT_LOOKS = {
 }
 """The sign and the style of each kind of difference."""
 STATE_STYLES = {"table--good": GOOD, "table--warn": WARN, "table--bad": "$text-error"}
+UNPROVEN = ""
+"""The style of what is better or worse in one run each: colour is for what repeated runs prove."""
 KEY_TO_SIGNS = (("good", "better"), ("slow", "worse"), ("alike", "may be chance"))
+KEY_TO_UNPROVEN_SIGNS = (
+    ("good", "better so far"),
+    ("slow", "worse so far"),
+    ("alike", "may be chance"),
+)
 MAIN_FACTS = 3
 """Rows of figures that stand there at first, if there are so many."""
 MAIN_SETTINGS = 4
@@ -103,9 +111,10 @@ class TableRow(NamedTuple):
     """Whether the verdict rests on it."""
 
 
-def describe_signs() -> str:
-    """Return what the signs of differences mean."""
-    return GAP.join(f"{palette.sign(name)} {word}" for name, word in KEY_TO_SIGNS)
+def describe_signs(compared: Sequence[ComparedRun]) -> str:
+    """Return what the signs of differences mean. What one run each shows is so only up to now."""
+    key = KEY_TO_SIGNS if are_repeated(compared) else KEY_TO_UNPROVEN_SIGNS
+    return GAP.join(f"{palette.sign(name)} {word}" for name, word in key)
 
 
 def describe_common_work(compared: Sequence[ComparedRun]) -> str:
@@ -212,14 +221,15 @@ def _list_rows(
         yield _plain_row(name, values, RowKind.SETTING)
     yield _outcome_row(compared)
     facts = list(list_facts(compared))
+    draw_difference = partial(_difference_cell, is_proven=are_repeated(compared))
     for fact in _sort_facts(facts):
         cells = tuple(_list_value_cells(fact, inks))
         if is_pair:
-            cells += (_difference_cell(fact.differences[1], says_reason=True),)
+            cells += (draw_difference(fact.differences[1], says_reason=True),)
         kind = RowKind.RESTATED if restates_step_time(fact, facts) else RowKind.FACT
         yield TableRow(fact.label, cells, kind, fact.is_main)
         if fact.label == TIME_PER_STEP and not is_pair:
-            difference_cells = tuple(map(_difference_cell, fact.differences))
+            difference_cells = tuple(map(draw_difference, fact.differences))
             yield TableRow("  against A", difference_cells, RowKind.FACT, fact.is_main)
     for name, *last_values in metrics_table(compared)[1:]:
         yield _plain_row(name, last_values, RowKind.FACT)
@@ -283,10 +293,14 @@ def _outcome_cell(run: RunFigures) -> StyledCell:
     return StyledCell(look.text, STATE_STYLES.get(look.style, ""), look.sign)
 
 
-def _difference_cell(difference: Difference | None, *, says_reason: bool = False) -> StyledCell:
+def _difference_cell(
+    difference: Difference | None, *, is_proven: bool, says_reason: bool = False
+) -> StyledCell:
     if difference is None:
         return StyledCell("")
     sign_name, style = EFFECT_LOOKS[difference.effect]
+    if difference.effect in (Effect.BETTER, Effect.WORSE) and not is_proven:
+        style = UNPROVEN
     sign = palette.sign(sign_name) if sign_name else " "
     text = f"{sign} {difference.text}"
     if says_reason and difference.reason:

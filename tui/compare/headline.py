@@ -251,10 +251,10 @@ def _compare_speed(
 def _name_fastest(compared: Sequence[ComparedRun], place: int, gain: str, unit: str) -> Advantage:
     brief = f"was the fastest per {unit}"
     text = f"{brief} ({gain})"
-    return Advantage(place, text, brief, is_shown=True, is_certain=_are_repeated(compared))
+    return Advantage(place, text, brief, is_shown=True, is_certain=are_repeated(compared))
 
 
-def _are_repeated(compared: Sequence[ComparedRun]) -> bool:
+def are_repeated(compared: Sequence[ComparedRun]) -> bool:
     """Return True if runs with equal settings are among them, so that their noise is known."""
     return any(run.noise.freedom for run in compared)
 

@@ -219,7 +219,7 @@ class CompareScreen(Screen[None]):
 
     def _table_title(self, room: int) -> str:
         """Return what the signs and bars of the table mean, and what all runs do."""
-        caption = describe_signs()
+        caption = describe_signs(self._compared)
         common_work = describe_common_work(self._compared)
         for part in (BAR_CAPTION, f"all: {common_work}" if common_work else ""):
             if part and len(part) + len(caption) < room - 10:

@@ -257,13 +257,15 @@ async def test_a_run_is_only_to_be_taken_if_a_repetition_shows_how_far_equal_run
         made = history(name, sync, times)
         made.plan = replace(made.plan, work=Job(sync=sync, seed=seed))
         folders.append(recorded(tmp_path / "runs", made.done(0, 1).session(SessionClosed())))
-    for chosen, title in (
-        (folders, "Take C c: it was the fastest per step"),
-        ([folders[0], folders[2]], "B c was 2.0x faster per step"),
+    for chosen, title, key, style in (
+        (folders, "Take C c: it was the fastest per step", "✓ better  ", "$text-success"),
+        ([folders[0], folders[2]], "B c was 2.0x faster per step", "✓ better so far", ""),
     ):
         app = CompareApp(chosen)
         async with app.run_test(size=(120, 40)) as pilot:
             await shown(pilot, title)
+            assert key in screen_text(app)
+            assert style_of(app, "✓ 50.0% shorter") == style, "green is for what is proven"
 
 
 def list_labels(app: CompareApp) -> list[str]:
@@ -284,9 +286,8 @@ async def test_a_key_shows_all_rows_and_at_first_there_are_those_of_the_verdict(
         (hint,) = await lines_with(pilot, "more rows")
         num_folded = int(hint.split()[0])
         await pilot.press("v")
-        await shown(pilot, "95% interval")
-        labels = list_labels(app)
-        assert {*main_rows, "outcome", "95% interval", "samples/s", "test loss"} <= {*labels}
+        all_rows = {*main_rows, "outcome", "95% interval", "samples/s", "test loss"}
+        await until(pilot, lambda: all_rows <= {*list_labels(app)})
         await pilot.press("v")
         await shown(pilot, f"{num_folded} more rows: v shows all")
 
@@ -390,6 +391,14 @@ def head_styles(app: CompareApp) -> str:
     content = app.screen.query_one("#table", Static).content
     assert isinstance(content, Content)
     return " ".join(str(span.style) for span in content.spans)
+
+
+def style_of(app: CompareApp, words: str) -> str:
+    """The style of these words in the table of facts."""
+    content = app.screen.query_one("#table", Static).content
+    assert isinstance(content, Content)
+    at = content.plain.index(words)
+    return "".join(str(span.style) for span in content.spans if span.start <= at < span.end)
 
 
 async def test_runs_that_were_not_tested_are_compared_by_their_loss(tmp_path: Path) -> None:
