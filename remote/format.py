@@ -20,7 +20,9 @@ IN_DOUBT = "in doubt"
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _SPANS = ((120.0, 5.0, 1, "s"), (7_200.0, 1.0, 60, "min"), (math.inf, 0.5, 3_600, "h"))
 """Up to how many seconds a span is told in steps of so many units, each of so many seconds."""
-_AGES = (("d", 86_400), ("h", 3_600), ("min", 60))
+_AGES = ((172_800, 86_400, "d"), (5_970, 3_600, "h"), (99.5, 60, "min"))
+"""From how many seconds on an age is told in this unit, of so many seconds: the smaller unit would
+have three digits then, for which a column of ages has no room."""
 
 
 def size(count: float) -> str:
@@ -89,8 +91,8 @@ def between(least: float, most: float) -> str:
 
 def age(seconds: float) -> str:
     """Format how long ago something was, in its largest unit: "42 s", "5 min", "3 h", "7 d"."""
-    for unit, length in _AGES:
-        if seconds >= 2 * length:
+    for least_seconds, length, unit in _AGES:
+        if seconds >= least_seconds:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
 

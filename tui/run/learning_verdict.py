@@ -48,9 +48,8 @@ def describe_stop(run: RunState) -> str:
     if run.plan.job is None:
         return "stop the run"
     resume_point = find_resume_point(run)
-    return (
-        f"stop (checkpoint {resume_point.checkpoint})" if resume_point else "stop (no checkpoint)"
-    )
+    what_is_left = f"checkpoint {resume_point.checkpoint}" if resume_point else "the model is lost"
+    return f"stop ({what_is_left})"
 
 
 def _describe_flaw(flaw: Flaw) -> str:

@@ -55,7 +55,16 @@ def test_a_span_that_is_not_known_well_is_a_range(least: float, most: float, tex
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(42, "42 s"), (119, "119 s"), (300, "5 min"), (3 * 3600, "3 h"), (7 * 86_400, "7 d")],
+    [
+        (42, "42 s"),
+        (99.4, "99 s"),
+        (99.6, "2 min"),
+        (300, "5 min"),
+        (5_960, "99 min"),
+        (5_980, "2 h"),
+        (3 * 3600, "3 h"),
+        (7 * 86_400, "7 d"),
+    ],
 )
 def test_ages(seconds: float, text: str) -> None:
     assert format.age(seconds) == text

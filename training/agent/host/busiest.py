@@ -1,5 +1,5 @@
-"""Finds which other processes keep this host busy, by the CPU time that they take for a moment
-(Linux).
+"""Finds whether others keep this host busy, and which of their processes do, by the CPU time that
+they take for a moment (Linux).
 
 It reads all processes twice, which only a host is worth that others keep busy.
 """
@@ -12,6 +12,7 @@ from collections import defaultdict
 from operator import itemgetter
 
 from training.agent.host.proc_files import read_name, read_stat
+from training.agent.host.system import read_text
 
 SECONDS = 0.25
 """How long processes are watched, at the least."""
@@ -29,7 +30,11 @@ class BusyProcesses:
 
     def __init__(self) -> None:
         self._began = time.monotonic()
+        self._busy_before = _busy_ticks()
         self._ticks_before = _cpu_ticks()
+        self.other_cores = 0.0
+        """The cores that others keep busy, once `find_busiest` has been called: those of the whole
+        machine, whose processes a container may not see, without rankboard's own."""
 
     def find_busiest(self) -> tuple[tuple[str, float], ...]:
         """Return the names of the busiest processes and the cores that all of a name keep busy, the
@@ -41,24 +46,40 @@ class BusyProcesses:
             # All that one has taken which was not there before.
             ticks_taken = ticks - self._ticks_before.get(pid, 0)
             if ticks_taken > 0:
-                name = read_name(pid)
-                name = RANKS if name.startswith(RANK_NAME) else name
-                cores_by_name[name] += ticks_taken / elapsed_ticks
+                cores_by_name[_name_process(pid)] += ticks_taken / elapsed_ticks
+        busy_cores = (_busy_ticks() - self._busy_before) / elapsed_ticks
+        self.other_cores = max(0.0, busy_cores - cores_by_name.pop(OWN_NAME, 0.0))
         busiest = [
             (name, round(cores, 1))
             for name, cores in sorted(cores_by_name.items(), key=itemgetter(1), reverse=True)
-            if cores >= LEAST_CORES and name and not name.startswith(OWN_NAME)
+            if cores >= LEAST_CORES and name
         ]
         return tuple(busiest[:MOST_NAMES])
 
 
+def _name_process(pid: int) -> str:
+    """Return what a process is called, `OWN_NAME` if it belongs to rankboard or to this session."""
+    fields = read_stat(pid)
+    name = read_name(pid)
+    if name.startswith(OWN_NAME) or fields and fields[3] == str(os.getsid(0)):
+        return OWN_NAME
+    return RANKS if name.startswith(RANK_NAME) else name
+
+
 def _cpu_ticks() -> dict[int, int]:
-    """Return the CPU ticks that each process has taken, but for those of this session."""
+    """Return the CPU ticks that each process has taken."""
     ticks_by_pid = {}
-    own_session = str(os.getsid(0))
     for name in os.listdir("/proc"):
         if name.isdecimal():
             fields = read_stat(int(name))
-            if fields and fields[3] != own_session:
+            if fields:
                 ticks_by_pid[int(name)] = int(fields[11]) + int(fields[12])
     return ticks_by_pid
+
+
+def _busy_ticks() -> int:
+    """Return the CPU ticks in which the cores of the machine were not idle."""
+    line_of_all_cores = read_text("/proc/stat").partition("\n")[0]
+    # The rest are a guest's, which are part of the user time.
+    user, nice, system, _idle, _waiting, *interrupts = map(int, line_of_all_cores.split()[1:9])
+    return user + nice + system + sum(interrupts)

@@ -40,6 +40,8 @@ UNKNOWN_SPEED = 2**32 - 1
 """Mbit/s that Linux tells of an interface whose driver does not know its speed, as -1."""
 BUSY_SHARE = 0.5
 """The share of the cores that may be busy without being worth a warning, as the launcher has it."""
+LEAST_BUSY_SHARE = 0.25
+"""The share of the cores that others use at least where they make a load that is worth a warning."""
 LOOPBACK = "lo"
 MAX_SECONDS_OF_TC = 2.0
 Interface = tuple[str, str, int]
@@ -61,6 +63,12 @@ def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
     interfaces = list_interfaces()
     route_source = _source_address(route_to)
     torch_constants = _version_constants("torch")
+    busiest = busy_processes.find_busiest() if busy_processes else ()
+    if busy_processes:
+        other_cores = busy_processes.other_cores * _usable_share()
+        if other_cores < LEAST_BUSY_SHARE * cores:
+            # What kept the host busy a moment ago, such as a run, has ended.
+            load = round(other_cores, 2)
     return {
         "hostname": socket.gethostname(),
         "user": _user_name(),
@@ -89,7 +97,7 @@ def hello(folder: str, route_to: str, needs: str = "") -> dict[str, Any]:
         "code_changed": agent.code_changed,
         "runs": find_live_runs(folder),
         **(_check_job_needs(needs, folder) if needs else {}),
-        "busiest": busy_processes.find_busiest() if busy_processes else (),
+        "busiest": busiest,
     }
 
 
@@ -211,9 +219,12 @@ def cpu_load() -> float:
     load_text = read_text("/proc/loadavg")
     if load_text:  # as "0.52 0.58 0.59 2/613 4242": 2 of 613 tasks are busy, one of them this one
         present_load = int(load_text.split()[3].partition("/")[0]) - 1
-    # The load is that of the whole machine, of which a container may use a part.
-    usable_share = usable_cores() / (os.cpu_count() or 1)
-    return round(min(minute_average, present_load) * usable_share, 2)
+    return round(min(minute_average, present_load) * _usable_share(), 2)
+
+
+def _usable_share() -> float:
+    """Return the share of the machine's cores that a container may use, and so of its load."""
+    return usable_cores() / (os.cpu_count() or 1)
 
 
 def list_gpus() -> tuple[str, ...]:

@@ -609,25 +609,43 @@ def test_the_busiest_processes_are_named_by_the_cores_of_all_of_a_name(
     after = {pid: before.get(pid, 0) + round(share * second) for pid, share in shares.items()}
     ticks = iter((before, after))
     now = iter((0.0, 1.0, 1.0))
+    busy_ticks = iter((0, 5 * second))
+    monkeypatch.setattr(busiest, "_busy_ticks", lambda: next(busy_ticks))
     monkeypatch.setattr(busiest, "_cpu_ticks", lambda: next(ticks))
     monkeypatch.setattr(busiest, "read_name", names.get)
+    monkeypatch.setattr(busiest, "read_stat", lambda pid: [])
     monkeypatch.setattr(busiest, "time", SimpleNamespace(monotonic=lambda: next(now), sleep=id))
-    found = busiest.BusyProcesses().find_busiest()
-    assert found == (("cc1", 1.5), ("ranks of another run", 1.0), ("ld", 0.3))
+    watched = busiest.BusyProcesses()
+    assert watched.find_busiest() == (("cc1", 1.5), ("ranks of another run", 1.0), ("ld", 0.3))
+    assert watched.other_cores == 4.0, "what a container does not see counts, rankboard's do not"
 
 
 @pytest.mark.skipif(not LINUX, reason="reads /proc")
-def test_processes_of_other_sessions_are_watched() -> None:
+def test_processes_of_this_session_are_those_of_rankboard() -> None:
     program = [sys.executable, "-c", "input()"]
     with (
         subprocess.Popen(program, stdin=subprocess.PIPE, start_new_session=True) as other,
         subprocess.Popen(program, stdin=subprocess.PIPE) as own,
     ):
-        ticks = busiest._cpu_ticks()
-        assert other.pid in ticks
-        assert own.pid not in ticks
+        assert {other.pid, own.pid} <= {*busiest._cpu_ticks()}
+        assert busiest._name_process(own.pid) == busiest.OWN_NAME
+        assert busiest._name_process(other.pid) != busiest.OWN_NAME
         for process in (other, own):
             process.communicate(b"\n")
+
+
+@pytest.mark.skipif(not LINUX, reason="reads /proc")
+@pytest.mark.parametrize(("other_share", "is_over"), [(0.1, True), (1.0, False)])
+def test_the_load_of_a_run_that_has_just_ended_counts_no_more(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, other_share: float, is_over: bool
+) -> None:
+    machine_cores = os.cpu_count() or 1
+    watched = SimpleNamespace(other_cores=other_share * machine_cores, find_busiest=tuple)
+    monkeypatch.setattr(facts, "cpu_load", lambda: 900.0)
+    monkeypatch.setattr(facts, "_watch_processes", lambda load, cores: watched)
+    hello = facts.hello(str(tmp_path), "")
+    assert (hello["load"] < facts.usable_cores() / 2) is is_over
+    assert (hello["load"] == 900.0) is not is_over
 
 
 def test_only_on_a_busy_host_are_processes_watched() -> None:

@@ -122,7 +122,7 @@ async def test_the_worst_alert_comes_first_and_the_others_are_counted() -> None:
         stage.session.say(0, StepFinished(0, 1, 21, math.nan, 0.1))
         await until(pilot, lambda: "▲ loss is NaN at step 21" in stage.text())
         assert "also: node2 has been silent" in stage.text()
-        assert "▶ q stop (no checkpoint)   a hide   ! list 1 more alert" in stage.text()
+        assert "▶ q stop (the model is lost)   a hide   ! list 1 more alert" in stage.text()
         stage.session.close()
         await stage.ended(pilot)
         assert "also:" not in stage.text(), "the outcome takes their place"
