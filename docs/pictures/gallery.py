@@ -100,7 +100,7 @@ class GalleryScreen(NamedTuple):
 SCREENS = {
     "live": GalleryScreen((*HERE, *ENDLESS), TRAINING, is_live=True, seconds=25.0),
     "straggler": GalleryScreen((*SLOW_LAB, *ENDLESS), NAMED, SMALL_SIZE, is_live=True, seconds=4.0),
-    "start": GalleryScreen((*HERE, *ENDLESS), "importing", is_live=True, seconds=0.3),
+    "start": GalleryScreen((*HERE, *ENDLESS), "importing", is_live=True, seconds=0.8),
     "stalled": GalleryScreen(
         (*HERE, *ENDLESS), "stalled for", SMALL_SIZE, is_live=True, seconds=2.0, paused_rank=2
     ),

@@ -61,7 +61,7 @@ def _name_process(pid: int) -> str:
     """Return what a process is called, `OWN_NAME` if it belongs to rankboard or to this session."""
     fields = read_stat(pid)
     name = read_name(pid)
-    if name.startswith(OWN_NAME) or fields and fields[3] == str(os.getsid(0)):
+    if name.startswith(OWN_NAME) or (fields and fields[3] == str(os.getsid(0))):
         return OWN_NAME
     return RANKS if name.startswith(RANK_NAME) else name
 

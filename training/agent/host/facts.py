@@ -41,7 +41,7 @@ UNKNOWN_SPEED = 2**32 - 1
 BUSY_SHARE = 0.5
 """The share of the cores that may be busy without being worth a warning, as the launcher has it."""
 LEAST_BUSY_SHARE = 0.25
-"""The share of the cores that others use at least where they make a load that is worth a warning."""
+"""The share of the cores that others use at least if they make a load that is worth a warning."""
 LOOPBACK = "lo"
 MAX_SECONDS_OF_TC = 2.0
 Interface = tuple[str, str, int]
