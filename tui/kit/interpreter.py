@@ -37,3 +37,16 @@ def switch_threads_often() -> None:
     that Python's own interval would add up.
     """
     sys.setswitchinterval(SWITCH_INTERVAL)
+
+
+def return_free_memory() -> None:
+    """Give back to the system what is free within the heap, where the C library can (glibc).
+
+    What is read and drawn comes and goes between objects that stay. Without this, the heap of a run
+    of hours would be holes for the most part.
+    """
+    import ctypes  # takes a while, and no other command needs it
+
+    trim_heap = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim_heap:
+        trim_heap(0)
