@@ -43,6 +43,16 @@ EVENTS = 1 << 18
 """Bytes that the pipe of a watch holds where the kernel lets it, as its rank never waits."""
 
 
+def choose_block_seconds(steps_per_second: float) -> float:
+    """Return how long the steps of a rank that makes so many gather to a block; 0 if they do not."""
+    if steps_per_second < FEW_STEPS:
+        return 0.0
+    full_block_seconds = min(LONGEST_GATHER, BLOCK_STEPS / steps_per_second)
+    # Ranks step together. So that not all hosts report at the same moment, which would hold up the
+    # frames of a dashboard, each of them shortens each turn by another share.
+    return full_block_seconds * random.uniform(SHORTEST_TURN, 1.0)
+
+
 @dataclass
 class RankProcess:
     """A rank that has not exited. `pid` is 0 until its process exists; `stopped`: the agent sent it
@@ -204,12 +214,7 @@ class RankProcesses:
         """Return how long the pipes gather, by the steps of the fastest rank since the turn
         before."""
         steps_per_second = max(self._steps_of_turn.values(), default=0) / max(turn_seconds, 1e-3)
-        if steps_per_second < FEW_STEPS:
-            return self._gather_seconds
-        full_block_seconds = min(LONGEST_GATHER, BLOCK_STEPS / steps_per_second)
-        # Ranks step together. So that not all hosts report at the same moment, which would hold up
-        # the frames of a dashboard, each of them shortens each turn by another share.
-        return max(self._gather_seconds, full_block_seconds * random.uniform(SHORTEST_TURN, 1.0))
+        return max(self._gather_seconds, choose_block_seconds(steps_per_second))
 
     def finish(self, pipes: Sequence[Pipe]) -> None:
         """Report the rest of the pipes, and close them."""

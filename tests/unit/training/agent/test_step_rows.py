@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.kit.rank_reports import take_apart
+from training.agent.ranks.ranks import FEW_STEPS, LONGEST_GATHER, choose_block_seconds
 from training.agent.ranks.step_rows import gather_steps
 from training.wire.events import PREFIX, WORKER, Event, Record, decode, encode, to_object
 from training.wire.host_events import OutputText
@@ -41,6 +42,14 @@ def told(*lines: str) -> list[str]:
                 case OutputText(text=text):
                     words.append(text)
     return words
+
+
+def test_few_steps_are_reported_at_once_and_many_at_a_moment_of_each_host() -> None:
+    assert choose_block_seconds(0.9 * FEW_STEPS) == 0.0
+    for rate, whole_turn in ((1.1 * FEW_STEPS, LONGEST_GATHER), (1000.0, 0.1)):
+        turns = [choose_block_seconds(rate) for _ in range(50)]
+        assert all(0.5 * whole_turn < turn <= whole_turn for turn in turns), "no steps wait longer"
+        assert max(turns) - min(turns) > 0.05 * whole_turn, "hosts drift apart"
 
 
 def test_text_without_steps_stays_as_it_is() -> None:
