@@ -35,8 +35,8 @@ from tui.kit.actions import ACTIONS_BY_NAME, KeyPlace
 from tui.kit.bindings import bindings, focus_places, key_of, named_keys
 from tui.kit.dialogs import Dialog, Leave, TooSmall, is_too_small
 from tui.kit.interpreter import (
+    keep_heap_small,
     keep_loaded_modules,
-    return_free_memory,
     switch_threads_often,
 )
 from tui.kit.key_names import format_key
@@ -63,8 +63,6 @@ from tui.kit.widgets.changes import ChangedCells, TerminalCells
 
 TICK = 0.5
 """Seconds between two drawings."""
-SECONDS_BETWEEN_TRIMS = 60.0
-"""How often memory that is free is given back."""
 TICKS_IF_BLURRED = 4
 """Without focus, the terminal is drawn only at one of this many ticks."""
 REMARK_SECONDS = 15.0
@@ -146,12 +144,12 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
             self.notify(remarks, severity="warning", timeout=REMARK_SECONDS, markup=False)
         if not self.is_headless:  # a process of tests begins many apps
             keep_loaded_modules()
+            keep_heap_small()
         self.set_keymap(dict(self.keymap))
         self.theme_changed_signal.subscribe(self, remember_theme)
         # At once: as a message, it would come behind the requests that it puts out of date.
         self.screen_change_signal.subscribe(self, self._note_screen_change, immediate=True)
         self.set_interval(TICK, self._on_tick)
-        self.set_interval(SECONDS_BETWEEN_TRIMS, return_free_memory)
 
     def open(self) -> None:
         """Show the first screen."""

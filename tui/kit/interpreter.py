@@ -10,6 +10,11 @@ LOADED_OBJECTS = 200_000
 than the dashboard and its first screen have. Python's own number is 700."""
 NEW_OBJECTS = 50_000
 """New objects after which it looks for garbage from then on."""
+LARGE_BLOCK = 128 << 10
+"""Bytes from which on a block of memory is the system's own, and at the end of the heap given back.
+glibc begins with this number, too."""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+"""Options in glibc's malloc.h."""
 SWITCH_INTERVAL = 0.001
 """Seconds for which another thread may keep a frame waiting; Python's own number is 0.005."""
 
@@ -39,14 +44,17 @@ def switch_threads_often() -> None:
     sys.setswitchinterval(SWITCH_INTERVAL)
 
 
-def return_free_memory() -> None:
-    """Give back to the system what is free within the heap, where the C library can (glibc).
+def keep_heap_small() -> None:
+    """Have the C library (glibc) give memory back to the system, before threads start.
 
-    What is read and drawn comes and goes between objects that stay. Without this, the heap of a run
-    of hours would be holes for the most part.
+    By itself it has a heap for each thread, and takes ever larger blocks from them once such a one
+    was freed. What is read and drawn comes and goes between objects that stay, so that the heaps of
+    a run of hours would be holes for the most part.
     """
     import ctypes  # takes a while, and no other command needs it
 
-    trim_heap = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim_heap:
-        trim_heap(0)
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option and sys.platform == "linux":
+        set_option(_M_ARENA_MAX, 1)
+        set_option(_M_MMAP_THRESHOLD, LARGE_BLOCK)
+        set_option(_M_TRIM_THRESHOLD, LARGE_BLOCK)
