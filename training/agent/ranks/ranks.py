@@ -44,7 +44,7 @@ EVENTS = 1 << 18
 
 
 def choose_block_seconds(steps_per_second: float) -> float:
-    """Return how long the steps of a rank that makes so many gather to a block; 0 if they do not."""
+    """Return how long the steps of a rank that makes so many gather to a block; 0 if not at all."""
     if steps_per_second < FEW_STEPS:
         return 0.0
     full_block_seconds = min(LONGEST_GATHER, BLOCK_STEPS / steps_per_second)
