@@ -24,8 +24,10 @@ from remote.study.folder import (
     TrialOutcome,
 )
 from remote.study.progress import CellProgress, StudyProgress
+from remote.study.repeat import study_words
 from remote.study.results import StudyResult, compute_results
 from remote.study.shortcomings import shortcoming_lines
+from remote.study.start_study import QUICK
 from remote.study.study import Cell, Study, Trial, split_trial_key
 from tui.compare.verdict_text import format_verdicts
 from tui.kit.palette import RUN_LETTERS
@@ -68,7 +70,7 @@ class SubjectReader:
                 *shortcoming_lines(result),
             ),
             groups=tuple(groups),
-            command=_study_command(folder.name, call),
+            command=shlex.join(study_words(_find_typed_name(folder, call), call)),
             result=result,
             times=time_cells(progress, groups),
             axis=line_axis,
@@ -237,32 +239,7 @@ def _slowest_rate(link: str, nodes: int) -> float:
     return min(spec.parse(num_hosts, link).rates[:nodes]) / BITS
 
 
-# Commands -----------------------------------------------------------------------------------------
-
-
-def _study_command(name: str, call: StudyCall) -> str:
-    """Return the command that makes the study anew."""
-    if call.quick:
-        # The folder of a quick study has this at its end, the study itself has not.
-        name = name.removesuffix("-quick")
-    command_words = ["rankboard", "study", name, "--new"]
-    if call.quick:
-        command_words.append("--quick")
-    command_words += _to_flags(call.places)
-    command_words += _to_flags(call.given)
-    return shlex.join(command_words)
-
-
-def _to_flags(values: Mapping[str, Any]) -> list[str]:
-    """Return options as a person types them."""
-    flag_words = []
-    for key, value in values.items():
-        flag_name = key.replace("_", "-")
-        if isinstance(value, bool):
-            flag_words.append(f"--{flag_name}" if value else f"--no-{flag_name}")
-        elif isinstance(value, list | tuple):
-            for item in value:
-                flag_words += [f"--{flag_name}", str(item)]
-        else:
-            flag_words += [f"--{flag_name}", str(value)]
-    return flag_words
+def _find_typed_name(folder: StudyFolder, call: StudyCall) -> str:
+    """Return the name by which a study was started: that of a quick variant has an end of its
+    own."""
+    return folder.name.removesuffix(QUICK) if call.quick else folder.name

@@ -345,7 +345,7 @@ def test_the_submission_has_what_an_assignment_asks_for(made: Path) -> None:
     assert "out/configuration/small.toml" in names
     parts = ("loop", "models/lenet5", "datasets/digits", "sync/ring", "sync/ddp", "sync/none")
     assert {f"out/code/training/{part}.py" for part in parts} <= {*names}
-    assert "rankboard study small --new" in readme
+    assert "rankboard study configuration/small.toml --local 4 --link 1gbit" in readme
     assert EVIL not in re.sub(r"^ {4}.*$", "", readme, flags=re.M)
     assert not any("__pycache__" in name for name in names)
     assert {one.date_time[0] for one in entries} == {datetime.now().year}
