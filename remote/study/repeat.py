@@ -39,7 +39,7 @@ def study_words(name: str, call: StudyCall) -> list[str]:
     """Return the words of the command that makes a study anew, in the folder of the first call."""
     quick_words = ["--quick"] if call.quick else []
     options = [*to_flags(call.places), *to_flags(call.given)]
-    return ["rankboard", "study", name, "--new", *quick_words, *options]
+    return ["rankboard", "study", name, "--new", *quick_words, *options, *call.other_options]
 
 
 def write_study_as_run(call: StudyCall) -> str:

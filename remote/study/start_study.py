@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from remote.plan.plan import Script
 from remote.study.folder import STUDY, SUFFIX, StudyCall, StudyFolder
 from remote.study.host_pool import without_labs
 from remote.study.progress import StudyProgress
+from remote.study.repeat import study_words, to_flags
 from remote.study.study import (
     Cell,
     Study,
@@ -67,7 +69,7 @@ def find_study(
         study_name, text = read_study_text(name)
         folder = _variant(runs_dir, study_name, quick=quick)
         origin_name = name
-    call = StudyCall(text, given, places, quick, origin_name)
+    call = StudyCall(text, given, places, quick, origin_name, typed_name=name)
     return folder, _complete(folder, call, new=new) if folder.exists else call
 
 
@@ -163,8 +165,8 @@ def check_unchanged(folder: StudyFolder, call: StudyCall) -> None:
         lost_text = f"{count(num_runs, 'run')} would no longer fit. " if num_runs else ""
         raise StudyError(
             f"{folder.name} has been started, and since then changed: {'; '.join(reasons)}. "
-            f"{lost_text}Start over with --new, which keeps the earlier results under another "
-            "name, or undo the change"
+            f"{lost_text}Undo the change, or start over with --new, which keeps the earlier results "
+            f"under another name:\n{shlex.join(study_words(call.typed_name or folder.name, call))}"
         )
 
 
@@ -226,4 +228,4 @@ def _format_setting(value: object) -> str:
 
 def _format_options(options: Mapping[str, Any]) -> str:
     """Return options as a person types them."""
-    return " ".join(f"--{key} {value}" for key, value in options.items()) or "no options"
+    return shlex.join(to_flags(options)) or "no options"
