@@ -13,6 +13,7 @@ from typing import Any
 
 from remote.format import count, listed
 from remote.plan.plan import Script
+from remote.record.layout import QUICK
 from remote.study.folder import STUDY, SUFFIX, StudyCall, StudyFolder
 from remote.study.host_pool import without_labs
 from remote.study.progress import StudyProgress
@@ -27,9 +28,6 @@ from remote.study.study_file import parse_study, read_bundled_studies, read_stud
 from remote.study.tables import format_label, override
 from training.job import names_by_effect
 from training.setting import Effect
-
-QUICK = "-quick"
-"""The end of the name of a study's quick variant."""
 
 
 def parse_call(name: str, call: StudyCall) -> Study:

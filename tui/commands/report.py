@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from remote.lab import spec
-from remote.record.layout import PLAN
+from remote.record.layout import PLAN, QUICK
 from remote.study import start_study as start
 from remote.study.folder import SUFFIX, StudyFolder
 from remote.study.study import Study, StudyError
@@ -141,7 +141,7 @@ def _study_folder(name: str, runs_dir: Path) -> StudyFolder | None:
     plain_name = name.rstrip("/").removesuffix(SUFFIX)
     if "/" in plain_name:
         return None
-    for candidate_name in (plain_name, f"{plain_name}{start.QUICK}"):
+    for candidate_name in (plain_name, f"{plain_name}{QUICK}"):
         study_folder = StudyFolder.of(runs_dir, candidate_name)
         if study_folder.exists:
             return study_folder

@@ -14,6 +14,7 @@ from remote.metrics.compare import compare_runs
 from remote.metrics.run import RunFigures, read_figures
 from remote.plan.plan import PlanError
 from remote.record.events_file import RunFolderError
+from remote.record.layout import QUICK
 from remote.run.state.phases import RUNNING
 from remote.study.conclusion import answer_text, effect_lines, guess_text
 from remote.study.folder import (
@@ -27,7 +28,6 @@ from remote.study.progress import CellProgress, StudyProgress
 from remote.study.repeat import study_words
 from remote.study.results import StudyResult, compute_results
 from remote.study.shortcomings import shortcoming_lines
-from remote.study.start_study import QUICK
 from remote.study.study import Cell, Study, Trial, split_trial_key
 from tui.compare.verdict_text import format_verdicts
 from tui.kit.palette import RUN_LETTERS
