@@ -161,10 +161,11 @@ def check_unchanged(folder: StudyFolder, call: StudyCall) -> None:
     if reasons:
         num_runs = sum(len(progress.cells[cell.key].counted) for cell in used_cells)
         lost_text = f"{count(num_runs, 'run')} would no longer fit. " if num_runs else ""
+        command = shlex.join(study_words(call.typed_name or folder.name, call))
         raise StudyError(
             f"{folder.name} has been started, and since then changed: {'; '.join(reasons)}. "
-            f"{lost_text}Undo the change, or start over with --new, which keeps the earlier results "
-            f"under another name:\n{shlex.join(study_words(call.typed_name or folder.name, call))}"
+            f"{lost_text}Undo the change, or start over with --new, which keeps the earlier "
+            f"results under another name:\n{command}"
         )
 
 

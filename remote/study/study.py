@@ -189,6 +189,15 @@ class Study:
         return any(cell.job is None for cell in self.cells)
 
     @property
+    def gives_no_seed(self) -> bool:
+        """Return whether it is of a script that does not hear which repetition it is."""
+        return any(
+            isinstance(cell.work, Script)
+            and REPETITION not in " ".join((*cell.work.words, cell.work.before))
+            for cell in self.cells
+        )
+
+    @property
     def compares_times(self) -> bool:
         """Return whether it compares times, which do so as ratios."""
         return self.metric in TIME_METRICS

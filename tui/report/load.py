@@ -29,6 +29,7 @@ from remote.study.repeat import study_words
 from remote.study.results import StudyResult, compute_results
 from remote.study.shortcomings import shortcoming_lines
 from remote.study.study import Cell, Study, Trial, split_trial_key
+from remote.study.wording import shown_labels
 from tui.compare.verdict_text import format_verdicts
 from tui.kit.palette import RUN_LETTERS
 from tui.report.subject import LineAxis, ReportSubject, RunGroup, UncountedRun
@@ -120,10 +121,11 @@ class SubjectReader:
             # The journal of an older study has no conditions.
             cell_progress.counted[repetition] = replace(run_end, conditions=run.conditions)
         link_text = place.link or str(places.get("link", ""))
-        other_labels = [(name, label) for name, label in cell.labels if name != line_axis.name]
+        labels = shown_labels(study, cell)
+        other_labels = [(name, label) for name, label in labels if name != line_axis.name]
         return RunGroup(
             name=cell.key,
-            label=_join_labels(cell.labels),
+            label=_join_labels(labels),
             line=_join_labels(other_labels),
             position=_find_position(cell, line_axis),
             nodes=place.nodes,
