@@ -30,6 +30,8 @@ from remote.study.wording import (
 )
 
 UNKNOWN_INTERVAL = Interval(math.nan, math.nan, math.nan, 0, IntervalMethod.NONE)
+REFERENCE_INTERVAL = Interval(1.0, 1.0, 1.0, 0, IntervalMethod.EXACT)
+"""The ratio of the reference to itself."""
 SPLIT_REASON = "each step averages all ranks, whichever has which images"
 """Why the split of the data changes nothing."""
 CHANCE = "one run of a cell cannot show whether that is more than chance: repeat it"
@@ -308,10 +310,13 @@ def _on_shared_machine(row: CellResult, other: Cell | None) -> str:
 
 
 def effect_lines(result: StudyResult) -> list[str]:
-    """Return what the answer leaves out, a line each: what other axes change in a loss or an
-    accuracy. The table of cells has all speed-ups."""
+    """Return what the answer leaves out, a line each: the fastest of some values of the axis, or
+    what other axes change in a loss or an accuracy. The table of cells has all speed-ups."""
     study = result.study
-    if not study.compare or study.compares_times:
+    if study.compares_times:
+        among = _describe_among(result)
+        return [among] if among else []
+    if not study.compare:
         return []
     other_axes = [axis for axis in study.axes if axis.name != study.compare]
     return [
@@ -321,6 +326,38 @@ def effect_lines(result: StudyResult) -> list[str]:
         ),
         *(_describe_alike(study, alike) for alike in find_alike_settings(result)),
     ]
+
+
+def _describe_among(result: StudyResult) -> str:
+    """Return the fastest of the values that the study file names, "" if one of them has no ratio to
+    the reference, or figures are in doubt."""
+    study = result.study
+    ratios = {label: result.overall.get(label, UNKNOWN_INTERVAL) for label in study.among}
+    if study.reference in ratios:
+        ratios[study.reference] = REFERENCE_INTERVAL
+    is_known = bool(ratios) and all(math.isfinite(ratio.value) for ratio in ratios.values())
+    if not is_known or result.doubts:
+        return ""
+    best_label = min(ratios, key=lambda label: ratios[label].value)
+    rows = [row for row in result.cells if row.cell.label(study.compare) == best_label]
+    figures = []
+    if best_label != study.reference:
+        gain_text = ratio_text(ratios[best_label].inverse())
+        unit_text = _describe_unit(study, rows)
+        averaged_text = f" on average of {len(rows)} cells" if len(rows) > 1 else ""
+        figures.append(f"{gain_text} as fast{unit_text} as {study.reference}{averaged_text}")
+    baseline = study.cell(study.baseline)
+    # Of several cells, none stands for the label.
+    if baseline and len(rows) == 1 and rows[0].speed_up and rows[0].cell != baseline:
+        is_told = study.counterpart(rows[0].cell) == baseline
+        unit_text = _describe_batches(study, [(rows[0].cell, baseline)])
+        speed_up_text = f"{ratio_text(rows[0].speed_up)} as fast{unit_text}"
+        if not is_told:
+            figures.append(f"{speed_up_text} as {cell_name(study, baseline)}")
+    if not figures:
+        return ""
+    names = listed(study.among, len(study.among))
+    return f"of {names}, {best_label} was fastest as measured: {' and '.join(figures)}"
 
 
 def _describe_alike(study: Study, alike: AlikeSettings) -> str:

@@ -180,6 +180,8 @@ class Study:
     """True for the short variant of --quick."""
     text: str
     """The text of the file."""
+    among: tuple[str, ...] = ()
+    """Labels of the compared axis of which the answer also names the best alone."""
     overrides: tuple[str, ...] = ()
     """The settings that the command line gave in place of those of the file."""
 

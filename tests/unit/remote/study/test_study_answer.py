@@ -8,12 +8,17 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from remote.study.conclusion import answer_text, comparison_text, conclusion_lines
+from remote.study.conclusion import (
+    answer_text,
+    comparison_text,
+    conclusion_lines,
+    effect_lines,
+)
 from remote.study.folder import RunEnded, TrialOutcome
 from remote.study.progress import StudyProgress
 from remote.study.results import StudyResult, compute_results
-from remote.study.study import Study
-from remote.study.study_file import parse_study
+from remote.study.study import Study, StudyError
+from remote.study.study_file import parse_study, read_bundled_studies
 from remote.study.wording import cell_name, shown_key
 from tui.study.cell_table import make_cell_table
 
@@ -68,6 +73,45 @@ def test_nothing_is_called_the_fastest_that_is_slower_than_one_node(
     assert answer.endswith(" as fast as one node")
     first_clause = "one node is fastest: " if one_node < 1 else "ring is fastest: "
     assert answer.startswith(first_clause)
+
+
+WAYS = read_bundled_studies()["four-ways"]
+
+
+@pytest.mark.parametrize(
+    ("ddp", "expected"),
+    [
+        (
+            1.0,
+            r"ddp was fastest as measured: 3 times \(.*\) as fast as gather/scatter and 2 times ",
+        ),
+        (6.0, r"gather/scatter was fastest as measured: 0\.667 times "),
+    ],
+)
+def test_the_best_of_what_an_assignment_asks_for_is_named_too(ddp: float, expected: str) -> None:
+    """The study of the course has a ring as well, which is the fastest of all."""
+    values = {
+        "method=gather/scatter": noisy(3.0),
+        "method=all_reduce": noisy(4.0)[::-1],
+        "method=ddp": noisy(ddp),
+        "method=all_reduce, overlapped": noisy(0.9),
+        "method=ring": noisy(0.5)[::-1],
+        "method=one node": noisy(2.0),
+    }
+    study = parse_study("four-ways", WAYS)
+    answer, best_asked_for, *_ = conclusion_lines(measure(study, values))
+    assert answer.startswith("ring is fastest")
+    assert re.match(f"of gather/scatter, all_reduce and ddp, {expected}", best_asked_for)
+    assert best_asked_for.endswith(" as fast as one node")
+    del values["method=ddp"]  # then nobody knows
+    assert effect_lines(measure(study, values)) == []
+
+
+def test_values_to_choose_among_are_those_of_the_axis() -> None:
+    with pytest.raises(StudyError, match=r"among = 'dpp': write one of .*did you mean 'ddp'"):
+        parse_study("four-ways", WAYS.replace('"all_reduce", "ddp"]', '"dpp"]'))
+    with pytest.raises(StudyError, match="among = 'ddp': write values of the axis in a list"):
+        parse_study("four-ways", re.sub("among = .*", 'among = "ddp"', WAYS))
 
 
 BATCHES = """
