@@ -21,7 +21,7 @@ PATHS = ("python", "cwd")
 """Keys that are handed on unless the path names a user."""
 OF_THE_RUN = ("slurm_job",)
 """Keys that nobody misses: that job is over."""
-OF_LAUNCHER = ("workdir", "cwd", "python")
+OF_LAUNCHER = ("workdir", "cwd")
 """Keys of hosts that are this machine, which the launcher sets."""
 STAND_IN = "…"
 

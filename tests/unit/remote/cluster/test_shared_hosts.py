@@ -69,6 +69,7 @@ def test_hosts_that_are_this_machine_have_no_folder_of_it(tmp_path: Path) -> Non
         "node0",
         "127.0.0.1",
         transport="local",
+        python="/opt/venv/bin/python3",
         workdir="/home/ada/homework/runs/a-run/node",
         cwd="/home/ada/homework",
         threads=1,
@@ -77,7 +78,8 @@ def test_hosts_that_are_this_machine_have_no_folder_of_it(tmp_path: Path) -> Non
     shared = share_hosts((here, replace(here, name="node1")))
     assert shared.missing_keys == ()
     assert "homework" not in shared.text
-    assert [host.threads for host in read_back(shared, tmp_path)] == [1, 1]
+    hosts = read_back(shared, tmp_path)
+    assert [(host.threads, host.python) for host in hosts] == [(1, here.python)] * 2
 
 
 def test_hosts_of_which_only_the_names_are_known(tmp_path: Path) -> None:
