@@ -16,6 +16,7 @@ MIN_TESTS = 8
 """Tests from which on it is told that they are hardly better since long ago."""
 HARDLY = 1.02
 """A test loss that is so many times the lowest is hardly worse."""
+LOSES_MODEL = "stop (the model is lost)"
 FLAW_WORDS = {
     FlawKind.DIVERGED: "diverged",
     FlawKind.LEARNED_NOTHING: "nothing learned so far",
@@ -38,7 +39,10 @@ def judge_learning(run: RunState, keys: VerdictKeys) -> RunVerdict:
         title = f"{plateau_text}: more epochs may not help"
     else:
         return RunVerdict()
-    next_keys = [] if run.is_held else [NextKey(keys.stop, describe_stop(run))]
+    stop_text = describe_stop(run)
+    # To lose a sound model is no remedy; one that is ruined is no loss.
+    stop_key = NextKey(keys.stop, stop_text, is_remedy=bool(flaw) or stop_text != LOSES_MODEL)
+    next_keys = [] if run.is_held else [stop_key]
     next_keys.append(make_hide_key(keys))
     return RunVerdict(severity, title, next_keys=tuple(next_keys))
 
@@ -48,8 +52,7 @@ def describe_stop(run: RunState) -> str:
     if run.plan.job is None:
         return "stop the run"
     resume_point = find_resume_point(run)
-    what_is_left = f"checkpoint {resume_point.checkpoint}" if resume_point else "the model is lost"
-    return f"stop ({what_is_left})"
+    return f"stop (checkpoint {resume_point.checkpoint})" if resume_point else LOSES_MODEL
 
 
 def _describe_flaw(flaw: Flaw) -> str:

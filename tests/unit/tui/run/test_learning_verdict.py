@@ -73,7 +73,8 @@ async def test_the_strip_offers_to_stop_until_it_is_hidden() -> None:
         assert "training, no alerts" in stage.text()
         stage.session.say(0, *evaluations(NO_LONGER_BETTER))
         await until(pilot, lambda: "test loss hardly better since epoch 2" in stage.text())
-        assert "▶ q stop (the model is lost)   a hide" in stage.text()
+        assert "q stop (the model is lost)   a hide" in stage.text()
+        assert "▶" not in stage.text(), "to lose a sound model is no remedy"
         assert "no alerts" not in stage.text()
         await pilot.press("a")
         await until(pilot, lambda: not stage.screen.query_one(VerdictPanel).display)
