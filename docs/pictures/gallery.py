@@ -114,7 +114,7 @@ SCREENS = {
     "study": GalleryScreen(STUDY, "test loss[,:]"),
     "compare": GalleryScreen(("compare", "baseline", "lr-0.3", "--dashboard"), "time per step"),
     "replay": GalleryScreen(
-        ("open", "baseline"), "finished", keys=((PAGE_UP * 4, ""), (" ", "replay"))
+        ("open", "baseline"), "finished", keys=((PAGE_UP * 4, "replay"),)
     ),
     "form": GalleryScreen(("--form", *HERE), "new run", SMALL_SIZE),
     "doctor": GalleryScreen(
