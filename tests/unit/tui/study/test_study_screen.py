@@ -349,7 +349,7 @@ async def test_a_small_screen_has_a_short_verdict_and_all_of_a_long_question(
         assert lines[1].split() + lines[2].split()[:1] == question.split()
         assert "12 of 12 runs" in lines[2]
         await pilot.resize_terminal(80, 40)
-        await until(pilot, lambda: "not trained long enough to compare" in stage.text())
+        await until(pilot, lambda: "too short to compare the rest" in stage.text())
 
 
 async def test_rows_with_the_same_values_are_one_until_a_key_or_enter_shows_them_apart(
