@@ -58,7 +58,7 @@ def test_where_runs_differ_comes_before_where_they_do_not(run: Run, tmp_path: Pa
                 history.rank(0, Evaluated(0, 1, step, 0.5, 0.75, 100, 1.0))
         recorded(tmp_path / "runs", history.done(0, 1).session(SessionClosed()))
     done = run(compare, runs=["20261123-a", "last"])
-    title = "B 20261123-b reached 75% accuracy sooner (0.7 s, A 1.9 s); both are as fast per step: one"
+    title = "B 20261123-b reached 75% accuracy sooner (0.7 s, A 1.9 s); both are as fast per step"
     assert title in done.stdout
 
 

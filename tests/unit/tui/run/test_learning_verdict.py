@@ -53,9 +53,12 @@ def test_a_run_that_overfits_is_warned_of_and_can_be_stopped() -> None:
     verdict = judge_learning(history.state(), KEYS)
     assert verdict.title == "overfitting since epoch 2: test loss 0.3 → 1.2"
     assert verdict.severity is Severity.WARN
-    assert verdict.next_keys == (NextKey("q", "stop (the model is lost)"), make_hide_key(KEYS))
+    assert verdict.next_keys == (
+        NextKey("q", "stop (the model is lost)", "stop"),
+        make_hide_key(KEYS),
+    )
     saved = history.rank(0, Saved(0, 10, 80, 0.1, 1000)).state()
-    assert judge_learning(saved, KEYS).next_keys[0] == NextKey("q", "stop (checkpoint 80)")
+    assert judge_learning(saved, KEYS).next_keys[0] == NextKey("q", "stop (checkpoint 80)", "stop")
     saved.hold(saved.now)
     held_keys = judge_learning(saved, KEYS).next_keys
     assert held_keys == (make_hide_key(KEYS),), "nobody can stop what is not recorded"
