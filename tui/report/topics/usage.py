@@ -128,8 +128,8 @@ def _sample_times(run: RunFigures) -> Floats:
 
 def _describe_unmeasured(groups: Sequence[RunGroup]) -> Iterator[str]:
     """Yield which groups have no values here, and why."""
-    short_labels = []
-    other_labels = []
+    short_labels = list[str]()
+    other_labels = list[str]()
     for group in groups:
         is_short = all(run.summary["training_seconds"] < SHORT_TRAINING for run in group.runs)
         (short_labels if is_short else other_labels).append(group.label)
