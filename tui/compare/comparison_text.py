@@ -218,6 +218,8 @@ def describe_problems(run: RunFigures) -> Iterator[str]:
         yield run.cause
     for remark in run.remarks:
         yield remark.text
+    if run.start_load:
+        yield run.start_load
 
 
 def _headline(compared: Sequence[ComparedRun]) -> str:

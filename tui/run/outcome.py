@@ -27,6 +27,7 @@ from remote.run.findings.find_advice import advise_flaw
 from remote.run.findings.find_resume_point import find_resume_point
 from remote.run.findings.flaws import find_flaws
 from remote.run.findings.memory import find_memory_at_death
+from remote.run.findings.start_load import describe_start_load
 from remote.run.findings.training_loss import join_losses
 from remote.run.output.last_words import HEADER
 from remote.run.run_state import RunState
@@ -156,6 +157,9 @@ def result_captions(state: RunState) -> list[str]:
         ]
     if state.trains_apart and "samples/s" in result_table(state)[0]:
         caption_lines.append("samples/s of all: the mean, as each rank trains a model of its own")
+    load_text = describe_start_load(state)
+    if load_text:
+        caption_lines.append(load_text)
     return caption_lines + describe_bound(state) + describe_test(state)
 
 

@@ -564,3 +564,32 @@ def test_gpus_have_a_table_and_pictures_where_they_were_measured(tmp_path: Path)
     titles, rows, pictures = used("b-run")
     assert (titles, rows) == (["Use of the hosts"], [])
     assert not {"gpu", "gpu-memory"} & set(pictures)
+
+
+def test_a_cell_without_samples_is_named_and_another_run_stands_for_a_short_one(
+    tmp_path: Path,
+) -> None:
+    def sampled(name: str, seconds: float, *samples: HostSample) -> RunFigures:
+        history = History(replace(plan(2), run=name)).training()
+        for step in (1, 2):
+            for rank in (0, 1):
+                history.rank(rank, StepFinished(rank, 1, step, 1.0, seconds))
+        history.say(0, *samples)
+        return read_figures(recorded(tmp_path, history.done(0, 1).session(SessionClosed())))
+
+    sample = HostSample((50.0,), 3, 8)
+    ring = group(sampled("ring-1", 0.1), sampled("ring-2", 0.1, sample), label="ring")
+    short = group(sampled("short", 0.1), label="short")
+    long = group(sampled("long", 60.0), label="long")
+    sections = make_chapter(subject(ring, short, long)).sections
+    usage = next(section for section in sections if section.name == "usage")
+    assert usage.paragraphs == [
+        "Of one run of each cell; the pictures show means over its hosts.",
+        "Without values: short. There is one sample a second, and the training was over before.",
+        "Without values: long. Their hosts have sent no samples.",
+    ]
+    [table] = usage.tables
+    assert [row[:3] for row in table.rows] == [("node1", "ring", "50%"), ("node2", "ring", "-")]
+    assert table.note.endswith("A host without values has no sample: there is one a second.")
+    cpu = next(picture for picture in usage.pictures if picture.name == "cpu")
+    assert cpu.series == ["ring"], "a mean over hosts, as for any other cell"
