@@ -59,7 +59,7 @@ def test_where_runs_differ_comes_before_where_they_do_not(run: Run, tmp_path: Pa
                 history.rank(0, Evaluated(0, 1, step, 0.5, 0.75, 100, 1.0))
         recorded(tmp_path / "runs", history.done(0, 1).session(SessionClosed()))
     done = run(compare, runs=["20261123-a", "last"])
-    title = "B 20261123-b reached 75% accuracy sooner (1 s, A 2 s); both are as fast per step: one"
+    title = "B 20261123-b reached 75% accuracy sooner (0.7 s, A 1.9 s); both are as fast per step"
     assert title in done.stdout
 
 
@@ -70,7 +70,7 @@ def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
     assert "sync     ddp  ring" in done.stdout
     rows = [line.split() for line in done.stdout.splitlines() if line[:3] in ("A  ", "B  ")]
     assert rows[2][1:4] == ["75.0%", "0.5000", "0.1066"]
-    assert " ".join(rows[2]).startswith("A 75.0% 0.5000 0.1066 1 s 100 ms 100 to 101 ms 637 ")
+    assert " ".join(rows[2]).startswith("A 75.0% 0.5000 0.1066 0.7 s 100 ms 100 to 101 ms 637 ")
     assert "201 ms" in " ".join(rows[3])
     verdict = next(line for line in done.stdout.splitlines() if line.startswith("B vs A: "))
     assert verdict.startswith("B vs A: +100.0% per step (95%: +")
