@@ -252,9 +252,16 @@ class Drawer:
         if not self._smoothing or len(points) < 3:
             return [curve]
         # By steps also along another axis, so that the same values stand above all of them.
-        mean = smooth(points.step, points.mean, self._smoothing)
+        mean, low, high = (
+            smooth(points.step, values, self._smoothing)
+            for values in (points.mean, points.low, points.high)
+        )
         smoothed = replace(curve, low=mean, high=mean, mean=mean, band=False)
-        return [replace(curve, faint=True), smoothed] if has_band else [smoothed]
+        if not has_band:
+            return [smoothed]
+        # Where values fall quickly, an average would lie outside of a band that is none.
+        raw = replace(curve, low=low, high=high, faint=True)
+        return [raw, smoothed]
 
     def _band_name(self) -> str:
         """Say whose values lie in the band; of one rank or host, those of several steps do."""

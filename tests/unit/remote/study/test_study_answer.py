@@ -245,4 +245,4 @@ def test_one_run_of_each_cell_is_no_repetition() -> None:
 
 def test_identical_repetitions_while_a_cell_has_none() -> None:
     answer = answer_text(measure(parse_study("rates", SCRIPT), {"lr=0.2": [2.0, 2.0]}))
-    assert answer == "best training loss of the last step: lr=0.2, 2.0000"
+    assert answer == "best training loss: lr=0.2, 2.0000"
