@@ -252,14 +252,13 @@ class Drawer:
         if not self._smoothing or len(points) < 3:
             return [curve]
         # By steps also along another axis, so that the same values stand above all of them.
-        mean, low, high = (
-            smooth(points.step, values, self._smoothing)
-            for values in (points.mean, points.low, points.high)
-        )
+        mean = smooth(points.step, points.mean, self._smoothing)
         smoothed = replace(curve, low=mean, high=mean, mean=mean, band=False)
         if not has_band:
             return [smoothed]
         # Where values fall quickly, an average would lie outside of a band that is none.
+        low = smooth(points.step, points.low, self._smoothing)
+        high = smooth(points.step, points.high, self._smoothing)
         raw = replace(curve, low=low, high=high, faint=True)
         return [raw, smoothed]
 
