@@ -230,8 +230,8 @@ def _write(
         if submission:
             archive_path = folder / _archive(target)
             target.note([archive_path.name])
-            calls = {study_folder.name: study_folder.call() for study_folder in studies}
-            write_archive(archive_path, report_files, subjects, calls)
+            study_folders = {study_folder.name: study_folder for study_folder in studies}
+            write_archive(archive_path, report_files, subjects, study_folders)
             echo(archive_path)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror or error}") from error

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from remote.cluster.hosts import HOSTS_FILE, Host
 from remote.cluster.shared_hosts import SharedHosts, share_hosts
 from remote.format import count
+from remote.plan.plan import Plan, PlanError
+from remote.record.events_file import RunFolderError
 from remote.record.read import load_plan
-from remote.study.folder import StudyCall
+from remote.study.folder import StudyFolder
 from remote.study.repeat import FOLDER_OF_DATA, to_flags, write_study_as_run
 from tui.report.subject import ReportSubject
 
@@ -95,16 +98,16 @@ class PackedStudy:
 
 
 def pack_studies(
-    subjects: Sequence[ReportSubject], calls: Mapping[str, StudyCall], packed_runs: set[str]
+    subjects: Sequence[ReportSubject], folders: Mapping[str, StudyFolder], packed_runs: set[str]
 ) -> list[PackedStudy]:
-    """Return the studies among these subjects. `calls` has how each was called, by its name.
+    """Return the studies among these subjects. `folders` has where they are recorded, by name.
 
     `packed_runs` are the runs whose scripts the archive has.
     """
     studies = [
-        _pack_study(subject, calls[subject.name], packed_runs)
+        _pack_study(subject, folders[subject.name], packed_runs)
         for subject in subjects
-        if subject.name in calls
+        if subject.name in folders
     ]
     hosts_texts = {study.shared_hosts.text for study in studies if study.shared_hosts}
     # A study may be called hosts, and then its own file has this name.
@@ -113,8 +116,9 @@ def pack_studies(
     return studies
 
 
-def _pack_study(subject: ReportSubject, call: StudyCall, packed_runs: set[str]) -> PackedStudy:
+def _pack_study(subject: ReportSubject, folder: StudyFolder, packed_runs: set[str]) -> PackedStudy:
     study = subject.study
+    call = folder.call()
     has_script = any(run.name in packed_runs for run in subject.runs)
     packed_study = PackedStudy(
         name=subject.name,
@@ -126,7 +130,7 @@ def _pack_study(subject: ReportSubject, call: StudyCall, packed_runs: set[str]) 
     )
     if LOCAL_OPTION in call.places:
         return replace(packed_study, host_options=tuple(to_flags(call.places)))
-    hosts, has_uploads = _find_hosts(subject)
+    hosts, has_uploads = _find_hosts(subject, folder, packed_study.nodes)
     if SLURM in call.places or (hosts and all(host.transport == SLURM for host in hosts)):
         return replace(packed_study, host_options=(f"--{SLURM}",))
     if not hosts:
@@ -135,14 +139,32 @@ def _pack_study(subject: ReportSubject, call: StudyCall, packed_runs: set[str]) 
     return replace(packed_study, hosts=hosts, shared_hosts=share_hosts(hosts, sync))
 
 
-def _find_hosts(subject: ReportSubject) -> tuple[tuple[Host, ...], bool]:
-    """Return the hosts of the runs in rank order, and whether files were uploaded to them."""
-    hosts: dict[str, Host] = {}
-    has_uploads = False
+def _find_hosts(
+    subject: ReportSubject, folder: StudyFolder, most_nodes: int
+) -> tuple[tuple[Host, ...], bool]:
+    """Return the hosts of the runs in rank order, and whether files were uploaded to them.
+
+    Runs that failed name hosts as well, if the others have fewer than `most_nodes`.
+    """
+    plans = [load_plan(run.folder) for run in subject.runs]
     # The order of the hosts is that of the largest run, which has most of them.
-    for run in sorted(subject.runs, key=lambda run: run.nodes, reverse=True):
-        plan = load_plan(run.folder)
-        has_uploads |= bool(plan.uploads)
+    plans.sort(key=lambda plan: len(plan.hosts), reverse=True)
+    hosts: dict[str, Host] = {}
+    for plan in plans:
         for host in plan.hosts:
             hosts.setdefault(host.name, host)
-    return tuple(hosts.values()), has_uploads
+    if len(hosts) < most_nodes:
+        for plan in _read_other_plans(subject, folder):
+            if len(plan.hosts) > len(hosts):
+                hosts = {host.name: host for host in plan.hosts}
+                plans.append(plan)
+    return tuple(hosts.values()), any(plan.uploads for plan in plans)
+
+
+def _read_other_plans(subject: ReportSubject, folder: StudyFolder) -> Iterator[Plan]:
+    """Yield the plans of runs that do not count, the newest first, as far as they are there."""
+    run_names = dict.fromkeys(entry.run for entry in folder.entries())
+    for run_name in reversed(run_names):
+        if run_name not in {run.name for run in subject.runs}:
+            with suppress(RunFolderError, PlanError):
+                yield load_plan(folder.path.parent / run_name)

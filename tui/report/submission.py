@@ -30,7 +30,7 @@ from remote.record.files import is_folder
 from remote.record.layout import LOGS, REPORT
 from remote.record.read import load_plan
 from remote.record.trust import has_ways
-from remote.study.folder import StudyCall
+from remote.study.folder import StudyFolder
 from remote.transport.registry import is_here
 from tui.report.data import shorten_paths
 from tui.report.packed_study import CODE, CONFIGURATION, PackedStudy, pack_studies
@@ -60,11 +60,11 @@ def write_archive(
     target: Path,
     report_files: Sequence[str],
     subjects: Sequence[ReportSubject],
-    calls: Mapping[str, StudyCall],
+    study_folders: Mapping[str, StudyFolder],
 ) -> None:
     """Write the archive of a report that is written beside it.
 
-    `calls` has how each study was called, by its name. Raises: OSError.
+    `study_folders` has where each study is recorded, by its name. Raises: OSError.
     """
     archive_name = target.name.removesuffix(SUFFIX)
     runs = [run for subject in subjects for run in subject.runs]
@@ -77,7 +77,7 @@ def write_archive(
         for run_scripts in scripts_of_run.values():
             scripts |= run_scripts
         packed_runs = {name for name, run_scripts in scripts_of_run.items() if run_scripts}
-        studies = pack_studies(subjects, calls, packed_runs)
+        studies = pack_studies(subjects, study_folders, packed_runs)
         readme = _write_readme(archive_name, subjects, studies, has_scripts=bool(scripts)).encode()
         named_files = _collect_files(target.parent, report_files, runs, studies, scripts)
         for file_path, file_data in (("README.md", readme), *named_files):

@@ -17,10 +17,12 @@ import pytest
 import tomllib
 
 from remote.plan.plan import Plan, Upload
+from remote.study.folder import RunEnded, TrialOutcome
 from remote.study.study_file import read_bundled_studies
 from tests.kit.commands import Done, run
 from tests.kit.launches import RANKBOARD
-from tests.kit.studies import study
+from tests.kit.recorded import recorded
+from tests.kit.studies import history, study
 from tui.commands.report import report
 
 Run = Callable[..., Done]
@@ -207,6 +209,26 @@ def test_a_study_of_a_script(run: Run, tmp_path: Path) -> None:
     hosts = tomllib.loads((unpacked / "configuration/hosts-hosts.toml").read_text())
     assert hosts["cluster"]["sync"] == ["../code"]
     assert "put what it imports or reads beside it" in (unpacked / "README.md").read_text()
+
+
+def test_hosts_of_runs_that_failed_are_there(run: Run, tmp_path: Path) -> None:
+    """Only the run on one node counts; those on two failed, and no run was made on three."""
+    text = "repetitions = 1\n[job]\nsteps = 3\n[axes]\nnodes = [1, 2, 3]\nsync = ['ring']\n"
+    folder, made = study(
+        tmp_path / "runs",
+        text,
+        lambda _: 0.1,
+        failed=lambda trial: "" if trial.cell.place.nodes == 1 else "no torch",
+    )
+    two_nodes = next(trial for trial in made.trials() if trial.cell.place.nodes == 2)
+    recorded(tmp_path / "runs", history(two_nodes, 0.1, "20261124-two"))
+    folder.write(RunEnded(two_nodes.key, "20261124-two", TrialOutcome.FAILED, cause="no torch"))
+    assert run(report, names=["small"], submission=True).returncode == 0
+    unpacked = unpack("small", tmp_path / "empty")
+    hosts = tomllib.loads((unpacked / "configuration/hosts.toml").read_text())["host"]
+    assert [host["name"] for host in hosts] == ["node1", "node2"]
+    readme = (unpacked / "README.md").read_text()
+    assert "configuration/hosts.toml has 2 of 3 hosts" in readme
 
 
 def test_studies_on_other_hosts_have_a_hosts_file_each(run: Run, tmp_path: Path) -> None:
