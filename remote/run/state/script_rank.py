@@ -31,6 +31,8 @@ LONGEST_CALL = 60
 OTHER_LOSS = 2.5
 """From this ratio on, what a script prints is another quantity than what it calls `backward` on: a
 mean instead of a sum, or the loss before it is divided by the steps of accumulation."""
+REPORT_INTERVAL = 0.05
+"""The seconds between two reports of a watch, see `training.watch.steps`."""
 LOSSES_FOR_DIVERGED = 3
 """Losses in a row that are no numbers until the run has diverged: a log may have a gap."""
 
@@ -199,6 +201,11 @@ class ScriptRank(RankState):
     def shows_printed_loss(self) -> bool:
         """See `RankState.shows_printed_loss`."""
         return self.hides_step_losses or (self.prints_loss and self.all_print_losses)
+
+    @property
+    def holds_steps_back(self) -> bool:
+        """See `RankState.holds_steps_back`. The watch reports quick steps together."""
+        return self.is_watched and self.pace.seconds < REPORT_INTERVAL
 
     @property
     def tells_loss(self) -> bool:
