@@ -222,11 +222,10 @@ class ScriptRank(RankState):
         printed = self.loss_match.printed
         if printed is None:
             return ""
-        values_text = (
-            f"rank {self.rank} prints {figure(printed.value)} at step {printed.step}, where "
-            f"backward() is called on {figure(self.loss_match.step_loss)}"
-        )
-        return f"printed loss taken for another quantity: {values_text}"
+        place_text = f" at step {printed.step}" if printed.names_step else ""
+        printed_text = f"rank {self.rank} prints {figure(printed.value)}{place_text}"
+        step_text = f"backward() is called on {figure(self.loss_match.step_loss)}"
+        return f"printed loss taken for another quantity: {printed_text}, where {step_text}"
 
     def hide_step_losses(self) -> None:
         """Leave the losses of steps out from now on, since the script prints another quantity."""

@@ -81,6 +81,20 @@ def test_the_losses_of_the_watch_are_hidden_if_the_script_prints_another_quantit
     assert caption.endswith("which is another quantity than that of its steps")
 
 
+def test_a_loss_whose_line_names_no_step_is_another_quantity_without_one() -> None:
+    history = started(script(1, 2, watch=True))
+    for step in range(1, 31):
+        for rank in range(2):
+            history.say(0, seen(rank, step, 0.5, compute=0.5, sync=0.1), after=0.1)
+        history.say(0, said(0, "epoch=1 loss=4.0", "stdout"), after=0.1)
+    state = history.state()
+    remarks = [line.text for line in state.log.lines if "another quantity" in line.text]
+    assert remarks == [
+        "printed loss taken for another quantity: rank 0 prints 4, where backward() is called on "
+        "0.5"
+    ]
+
+
 @pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("factor", [1, 8])
 def test_a_loss_that_falls_quickly_is_compared_at_the_step_that_its_line_names(
