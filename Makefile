@@ -11,19 +11,24 @@ TORCH ?= cuda
 CPU_INDEX ?= https://download.pytorch.org/whl/cpu
 ifeq ($(TORCH),cpu)
 SIZE := torch for CPUs from $(CPU_INDEX): some 300 MB are downloaded and take 1 GB of disk
-INDEX := --extra-index-url $(CPU_INDEX)
 else ifeq ($(shell uname),Linux)
 SIZE := 3.1 GB are downloaded and take 6 GB of disk, some minutes (torch for GPUs; a tenth of it: make $(MAKECMDGOALS) TORCH=cpu)
 else
 SIZE := some 300 MB are downloaded and take 1 GB of disk
 endif
 
-INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt $(INDEX) --editable
+PIP_INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALL := $(PIP_INSTALL) --editable
+# From that index alone, as pip would take the build for GPUs where it cannot be reached.
+ifeq ($(TORCH),cpu)
+INSTALL_TORCH := $(PIP_INSTALL) --no-deps --index-url $(CPU_INDEX) torch torchvision
+endif
 
 .venv/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "rankboard needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
 	@echo "installing rankboard and torch into .venv: $(SIZE)"
 	$(PYTHON) -m venv .venv
+	$(INSTALL_TORCH)
 	$(INSTALL) '.[local]'
 	@touch $@
 

@@ -69,6 +69,12 @@ def duration(seconds: float) -> str:
     return f"{sign}{minutes}:{rest:02}" if minutes else f"{sign}{rest} s"
 
 
+def exact_duration(seconds: float) -> str:
+    """Format a time span as `duration` does, but "5.2 s" below a minute: where two of them stand
+    beside each other, whole seconds would not tell how far they are apart."""
+    return f"{seconds:.1f} s" if abs(seconds) < 59.95 else duration(seconds)
+
+
 def approximate(seconds: float) -> str:
     """Format a time span that is known roughly: "~45 s", "~7 min", "~2.5 h"."""
     if not math.isfinite(seconds):

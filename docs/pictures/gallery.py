@@ -113,9 +113,7 @@ SCREENS = {
     "home": GalleryScreen((), "baseline", SMALL_SIZE),
     "study": GalleryScreen(STUDY, "test loss[,:]"),
     "compare": GalleryScreen(("compare", "baseline", "lr-0.3", "--dashboard"), "time per step"),
-    "replay": GalleryScreen(
-        ("open", "baseline"), "finished", keys=((PAGE_UP * 4, ""), (" ", "replay"))
-    ),
+    "replay": GalleryScreen(("open", "baseline"), "finished", keys=((PAGE_UP * 4, "replay"),)),
     "form": GalleryScreen(("--form", *HERE), "new run", SMALL_SIZE),
     "doctor": GalleryScreen(
         ("--form", *SLOW_LAB), "new run", keys=(("c", "all checks"), ("D", "again"))

@@ -5,6 +5,7 @@ The parser of hosts files is imported only by `load`: a run on this machine does
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
@@ -33,6 +34,8 @@ SSH = "ssh"
 """The transport of a host that names none. ~/.ssh/config fills in what its table leaves out."""
 LOCAL = "local"
 """The transport of the hosts of `--local`."""
+LOCAL_NAME = re.compile(r"local\d*")
+"""The names of the hosts that `--local` makes of this machine: local, or local1, local2, …."""
 TRANSPORTS = (LOCAL, "slurm", SSH)
 """The modules of `remote.transport` that reach hosts. A plan may be the work of a host, and names
 no other module."""

@@ -23,7 +23,7 @@ from remote.doctor.host_facts import (
     HostFinding,
     reached_hosts,
 )
-from remote.doctor.wording import is_told, refusal, warning, whose
+from remote.doctor.wording import LOAD, is_told, refusal, warning, whose
 from remote.events import CheckFinished
 from remote.plan.place import master_address
 from remote.plan.plan import Plan, PlanError
@@ -66,7 +66,7 @@ OF_FACTS: dict[str, Callable[[CheckedHost], HostFinding | str]] = {
     "memory": machine.check_memory,
     "clock": machine.check_clock,
     "cores": machine.check_cores,
-    "load": machine.check_load,
+    LOAD: machine.check_load,
     "gpus": machine.check_gpus,
     "interface": network.check_interface,
     "data": work.check_data,

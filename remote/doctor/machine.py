@@ -7,9 +7,9 @@ import math
 
 from remote.doctor.host_facts import FAILED, OK, WARNING, CheckedHost, HostFinding
 from remote.doctor.step_estimate import cores_of_rank, estimate_exclusion
+from remote.doctor.wording import name_busiest
 from remote.format import count, duration, size
 from remote.transport.failure import advise_room
-from training.wire.host_events import Hello
 
 GIB = 2**30
 DISK_NEEDED = 16 * 2**20
@@ -191,20 +191,13 @@ def check_load(checked: CheckedHost) -> HostFinding | str:
     there = "" if checked.plan.is_local else " there"
     advice = f"run top{there} to see them, and wait for their end"
     if first_hello.busiest:
-        advice = f"busy: {_name_busiest(first_hello)}; wait for their end"
+        advice = f"busy: {name_busiest(first_hello)}; wait for their end"
     return HostFinding(
         WARNING,
         f"about {processes} on {count(first_hello.cores, 'core')} slow every rank down",
         f"{advice}{exclude_advice}",
         value=f"{first_hello.load:.1f}",
     )
-
-
-def _name_busiest(hello: Hello) -> str:
-    """Name the busiest processes: "python 1.9 cores, cc1plus 0.8"."""
-    (first_name, first_cores), *others = hello.busiest
-    first_text = f"{first_name} {count(first_cores, 'core')}"
-    return ", ".join([first_text, *(f"{name} {cores:g}" for name, cores in others)])
 
 
 def check_gpus(checked: CheckedHost) -> HostFinding | str:

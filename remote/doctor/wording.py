@@ -7,7 +7,18 @@ from collections.abc import Sequence
 
 from remote.doctor.host_facts import NAMED
 from remote.events import CheckFinished
-from remote.format import listed
+from remote.format import count, listed
+from training.wire.host_events import Hello
+
+LOAD = "load"
+"""The name of the check of what else keeps a host busy."""
+
+
+def name_busiest(hello: Hello) -> str:
+    """Name the busiest processes: "python 1.9 cores, cc1plus 0.8"."""
+    (first_name, first_cores), *others = hello.busiest
+    first_text = f"{first_name} {count(first_cores, 'core')}"
+    return ", ".join([first_text, *(f"{name} {cores:g}" for name, cores in others)])
 
 
 def is_told(checked: CheckFinished) -> bool:

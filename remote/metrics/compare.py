@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,7 +36,8 @@ class ComparedRun:
 
     run: RunFigures
     steps: StepTable
-    """All iterations but the first of each rank, which warms up. All figures are of these."""
+    """The iterations that the figures are of: all but the first of each rank, which warms up, or
+    those that the caller of `compare_runs` selects."""
     seconds: Interval
     """The mean of an iteration, with the interval of what is known of this one run."""
     against: Comparison | None = None
@@ -65,17 +66,20 @@ class ComparedRun:
     """Why the comparison of the times shows nothing."""
 
 
-def compare_runs(runs: Sequence[RunFigures]) -> tuple[ComparedRun, ...]:
-    """Compare runs with the first one, in their order."""
-    warm_tables = [run.steps.warm() for run in runs]
-    iteration_seconds = [_iteration_seconds(table) for table in warm_tables]
+def compare_runs(
+    runs: Sequence[RunFigures], select_steps: Callable[[StepTable], StepTable] = StepTable.warm
+) -> tuple[ComparedRun, ...]:
+    """Compare runs with the first one, in their order, by the iterations that `select_steps`
+    returns."""
+    step_tables = [select_steps(run.steps) for run in runs]
+    iteration_seconds = [_iteration_seconds(table) for table in step_tables]
     alike_groups = _group_alike(runs)
     noise = _measure_noise(alike_groups, iteration_seconds)
     goal = _find_goal(runs)
     compared_runs = []
     for index, run in enumerate(runs):
         compared_run = ComparedRun(
-            run, warm_tables[index], _mean_interval(iteration_seconds[index])
+            run, step_tables[index], _mean_interval(iteration_seconds[index])
         )
         compared_run = replace(compared_run, goal=goal, seconds_to_goal=_seconds_to_goal(run, goal))
         # The first run is compared with nothing; it is what the others are compared with.

@@ -27,6 +27,7 @@ from remote.record.read import load_plan
 from remote.record.remarks import Remark, find_remarks
 from remote.run.findings.flaws import find_flaws
 from remote.run.findings.script_visibility import unused_rules
+from remote.run.findings.start_load import describe_start_load
 from remote.run.findings.training_loss import find_training_loss
 from remote.run.run_state import RunState
 from remote.run.state.flaw import Flaw, FlawKind
@@ -128,6 +129,8 @@ class RunFigures:
     """What a reader has to know who compares the figures."""
     summary: dict[str, Any]
     """That of `remote.record.summary`."""
+    start_load: str = ""
+    """Which of its hosts were busy with others at the start, in a sentence; "" if none was."""
     step_stride: int = 1
     all_steps: Callable[[], Iterator[StepPart]] | None = None
     """Yields the parts in which all steps are read; None if these are `steps`, or nobody asked."""
@@ -263,6 +266,7 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
         stalls=tuple(state.stalls),
         remarks=(*find_remarks(state), *_remark_on_sample(collector.steps.stride)),
         summary=summary.summarize(state),
+        start_load=describe_start_load(state),
         metrics=collector.metrics.list_values(zero),
         prints_other_loss=state.progress.prints_other_loss,
         trains_apart=state.trains_apart,

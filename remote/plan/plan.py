@@ -14,8 +14,9 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from remote.cluster.hosts import HOSTS, HOSTS_FILE, RANKS, Host, hosts_option
+from remote.cluster.hosts import HOSTS, HOSTS_FILE, LOCAL_NAME, RANKS, Host, hosts_option
 from remote.formats.rules import Rule
+from remote.lab.spec import is_of_lab
 from remote.plan import placeholders
 from remote.plan.main_program import NO_PYTHON, PYTHONS, find_main_program
 from remote.plan.placeholders import Placeholder, Values
@@ -231,8 +232,19 @@ class Plan:
     @property
     def selection_option(self) -> str:
         """Return what a command that starts or checks ranks needs to select the same hosts."""
-        local_option = f" --local {self.world_size}" if self.is_local else ""
-        return self.hosts_option or local_option
+        if self.hosts_option or not (self.is_local and self.has_hosts_of_flag):
+            return self.hosts_option
+        first_host = self.hosts[0]
+        # A lab has a host for each rank by itself; without one, all ranks are on one host.
+        has_slots = first_host.slots > 1 or not is_of_lab(first_host)
+        slots_option = f" --slots {first_host.slots}" if len(self.hosts) > 1 and has_slots else ""
+        return f" --local {self.world_size}{slots_option}"
+
+    @property
+    def has_hosts_of_flag(self) -> bool:
+        """Return True if `--local` made the hosts. A hosts file may list this machine, too."""
+        # A recorded plan does not have the hosts file.
+        return all(LOCAL_NAME.fullmatch(host.name) or is_of_lab(host) for host in self.hosts)
 
     def __post_init__(self) -> None:
         """Refuse sizes out of bounds, wherever they come from. Raises: PlanError."""

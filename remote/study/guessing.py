@@ -44,6 +44,12 @@ class Guesses:
         return f"{meaning}: {after_text}{self._describe()}"
 
     @property
+    def text_of_rest(self) -> str:
+        """Return it of what a study compares beside methods that compute the same numbers."""
+        meaning = "too short" if self.length else "nothing was learned"
+        return f"{meaning} to compare the rest: {self.brief_text}"
+
+    @property
     def brief_text(self) -> str:
         """Return it where there is little room: "10 epochs barely beat guessing (2.24 vs 2.30)"."""
         if self._is_barely_better:

@@ -90,12 +90,12 @@ def read_value(study: Study, run_summary: Mapping[str, Any]) -> float | None:
     """Return the value of a run from its summary, or None if it has none.
 
     `step_seconds` follows the assignment's rule: the mean of iterations 2 to 40 over all ranks. The
-    loss of a script and its own metrics are the last ones, means over the ranks that have them.
+    loss of a script is the training loss that all tables show of a run. Its own metrics are the
+    last ones, means over the ranks that have them.
     """
-    ranks = run_summary["ranks"]
     metric_name = named_metric(study.metric)
     if metric_name:
-        return _read_named(metric_name, ranks)
+        return _read_named(metric_name, run_summary)
     test_result = run_summary.get("test") or {}
     value: float | None
     match study.metric:
@@ -104,17 +104,18 @@ def read_value(study: Study, run_summary: Mapping[str, Any]) -> float | None:
         case "elapsed":
             value = run_summary["training_seconds"]
         case "loss" if study.is_of_script:
-            value = _mean_of_known(rank["loss"] for rank in ranks)
+            value = run_summary["training_loss"]
         case metric:
             value = test_result.get(metric)
     return float(value) if value is not None else None
 
 
-def _read_named(metric_name: str, ranks: Sequence[Mapping[str, Any]]) -> float | None:
+def _read_named(metric_name: str, run_summary: Mapping[str, Any]) -> float | None:
     """Return the value of a metric that a script names.
 
     The loss, which is read by itself, is one, too, unless the script gives another one that name.
     """
+    ranks = run_summary["ranks"]
     known_names = {matched_name for rank in ranks for matched_name in rank["metrics"]}
     # Names of metrics of one's own go first: a script may print a loss of another kind.
     matched_name = match_metric(metric_name, known_names)
@@ -122,7 +123,8 @@ def _read_named(metric_name: str, ranks: Sequence[Mapping[str, Any]]) -> float |
         return _mean_of_known(rank["metrics"].get(matched_name) for rank in ranks)
     has_own_loss = any(matched_name.casefold() == LOSS for matched_name in known_names)
     if match_metric(metric_name, [LOSS]) and not has_own_loss:
-        return _mean_of_known(rank["loss"] for rank in ranks)
+        training_loss: float | None = run_summary["training_loss"]
+        return training_loss
     return None
 
 

@@ -21,7 +21,7 @@ METRICS = {
 SCRIPT_METRICS = {
     "step_seconds": METRICS["step_seconds"],
     "elapsed": METRICS["elapsed"],
-    "loss": "training loss of the last step",
+    "loss": "training loss",
 }
 """What a study of a script may compare, beside its own metrics."""
 TIME_METRICS = ("step_seconds", "elapsed")

@@ -254,7 +254,13 @@ class Drawer:
         # By steps also along another axis, so that the same values stand above all of them.
         mean = smooth(points.step, points.mean, self._smoothing)
         smoothed = replace(curve, low=mean, high=mean, mean=mean, band=False)
-        return [replace(curve, faint=True), smoothed] if has_band else [smoothed]
+        if not has_band:
+            return [smoothed]
+        # Where values fall quickly, an average would lie outside of a band that is none.
+        low = smooth(points.step, points.low, self._smoothing)
+        high = smooth(points.step, points.high, self._smoothing)
+        raw = replace(curve, low=low, high=high, faint=True)
+        return [raw, smoothed]
 
     def _band_name(self) -> str:
         """Say whose values lie in the band; of one rank or host, those of several steps do."""

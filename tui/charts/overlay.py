@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remote.format import duration
+from remote.format import exact_duration
 from remote.metrics.points import Points, evaluation_points, training_points
 from remote.metrics.run import RunFigures
 from tui.charts.annotations import PointLabel
@@ -108,7 +108,7 @@ def mark_goal(curves: Sequence[Curve], goal: float, *, clock: bool) -> MarkedCur
     for curve, crossing in zip(curves, crossings, strict=True):
         first = int(crossing[0])
         x = float(curve.x[first])
-        place_text = duration(x) if clock else f"step {x:.0f}"
+        place_text = exact_duration(x) if clock else f"step {x:.0f}"
         signed_curves.append(replace(curve, signed=(first,)))
         text = f"{curve.label} {place_text}"
         labels.append(PointLabel(x, float(curve.mean[first]), text, curve.colour))

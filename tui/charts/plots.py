@@ -36,8 +36,9 @@ EARLY_END = 0.9
 from it."""
 
 
-MAX_SHARE_OF_LONE_POINTS = 1 / 3
-"""With tests in less of the columns, each is a point of its own, on a faint line."""
+MAX_SHARE_OF_LONE_POINTS = 1 / 10
+"""With tests in less of the columns, each is a point of its own, on a faint line: closer ones would
+break it into dashes."""
 
 
 class LinePlot(Struct, frozen=True):

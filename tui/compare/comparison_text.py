@@ -33,12 +33,15 @@ DISPENSABLE_COLUMNS = (
 MAX_SETTING_LENGTH = 30
 """Characters of a setting that the terminal shows. Markdown and JSON have all."""
 CAPTIONS = (
-    "training loss: mean of the last 20 steps and over ranks; test accuracy: of the last test",
+    "training loss: mean over ranks of the last 20 steps, or of the newest loss that each prints; "
+    "test accuracy: of the last test",
     "time per step, samples/s: means of all steps but the first, which warms up; "
     "the interval is that of this one run",
     "sync share, sent per step: of the same steps, the time that a rank waits for others, and the "
     "bytes that it sends",
 )
+REPORTED_LOSS = "reported loss"
+"""The metric "loss": the last value that a script prints or writes."""
 REPEAT_HINT = "To see what a setting changes, repeat the runs in a study."
 
 
@@ -215,6 +218,8 @@ def describe_problems(run: RunFigures) -> Iterator[str]:
         yield run.cause
     for remark in run.remarks:
         yield remark.text
+    if run.start_load:
+        yield run.start_load
 
 
 def _headline(compared: Sequence[ComparedRun]) -> str:
@@ -285,7 +290,8 @@ def metrics_table(compared: Sequence[ComparedRun]) -> list[Row]:
     table: list[Row] = [("metric", *RUN_LETTERS[: len(compared)])]
     for name in common_metrics(compared):
         values = [_format_metric(_script_metrics(run.run)[name]) for run in compared]
-        table.append((name, *values))
+        # One value of one rank, while the training loss is a mean: two names for two figures.
+        table.append((REPORTED_LOSS if name == "loss" else name, *values))
     return table
 
 

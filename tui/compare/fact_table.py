@@ -194,8 +194,11 @@ def _list_remarks(compared: Sequence[ComparedRun]) -> Iterator[str]:
     """Yield what a reader has to know of the runs, each once, with the letters of its runs."""
     letters_of_text: dict[str, list[str]] = {}
     for letter, run in zip(RUN_LETTERS, compared, strict=False):
-        for remark in run.run.remarks:
-            letters_of_text.setdefault(remark.text, []).append(letter)
+        remark_texts = [remark.text for remark in run.run.remarks]
+        if run.run.start_load:
+            remark_texts.append(run.run.start_load)
+        for text in remark_texts:
+            letters_of_text.setdefault(text, []).append(letter)
     for text, letters in letters_of_text.items():
         yield f"{', '.join(letters)}: {text}"
 

@@ -8,7 +8,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from remote.format import UNKNOWN, duration, fixed, listed, percent, rate, size, step_time
+from remote.format import UNKNOWN, exact_duration, fixed, listed, percent, rate, size, step_time
 from remote.metrics.compare import ComparedRun
 from remote.metrics.run import EvaluationFigures
 from remote.statistics.comparison import Finding
@@ -109,12 +109,19 @@ FACTS = (
     ComparedFact("test loss", "test_loss", format_loss, HEIGHT, Better.LOWER),
     # A lower one is not better by itself: an overfitted run has it, too.
     ComparedFact("training loss", "loss", format_loss, HEIGHT),
-    ComparedFact(TIME_PER_STEP, "step_seconds", step_time, LENGTH, Better.LOWER, is_main=True),
+    ComparedFact(
+        TIME_PER_STEP,
+        "step_seconds",
+        partial(step_time, exact=True),
+        LENGTH,
+        Better.LOWER,
+        is_main=True,
+    ),
     ComparedFact(SAMPLES_PER_SECOND, "samples_per_second", rate, AMOUNT, Better.HIGHER),
     ComparedFact("sync share", "sync_share", percent, AMOUNT, is_share=True),
     ComparedFact("sent per step", "bytes_per_step", size, AMOUNT),
     ComparedFact(TRAINING_TIME, "training_seconds", _format_training_time, LENGTH),
-    ComparedFact(TOTAL_TIME, "elapsed", duration, LENGTH),
+    ComparedFact(TOTAL_TIME, "elapsed", exact_duration, LENGTH),
 )
 """The figures in the order of the table."""
 FACTS_OF_SPEED = (TIME_PER_STEP, SAMPLES_PER_SECOND)
@@ -340,7 +347,7 @@ def _time_to_goal(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
     if math.isnan(goal):
         return
     label = f"time to {percent(goal)}"
-    fact = ComparedFact(label, "", duration, LENGTH, Better.LOWER, is_main=True)
+    fact = ComparedFact(label, "", exact_duration, LENGTH, Better.LOWER, is_main=True)
     yield _make_row(fact, compared, [run.seconds_to_goal for run in compared])
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from remote.format import UNKNOWN, duration, figure, percent, step_time
+from remote.format import UNKNOWN, exact_duration, figure, percent, step_time
 from remote.metrics import doubt as doubting
 from remote.metrics.compare import ComparedRun
 from remote.metrics.run import EvaluationFigures, RunFigures
@@ -364,8 +364,8 @@ def _compare_goal(compared: Sequence[ComparedRun], places: Sequence[int]) -> Adv
         return None
     first, second, *_ = sorted(times, key=times.__getitem__)
     goal = percent(compared[first].goal)
-    first_text = duration(times[first])
-    second_text = duration(times[second])
+    first_text = exact_duration(times[first])
+    second_text = exact_duration(times[second])
     least_ratio = SOONER * _measure_machine_gain(compared, first)
     is_sooner = times[second] > least_ratio * times[first] and first_text != second_text
     if not is_sooner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -121,7 +122,11 @@ def describe_needs(
             text = text.partition("; ")[0]
         lines.append(text)
     num_more = len(others) - num_named
-    if num_more and has_long_title:
+    if num_more and len(lines) == 1 and len(lines[0]) > width and not has_long_title:
+        # An error that is cut says less than how many more there are, which the list shows.
+        lines = textwrap.wrap(lines[0], width)
+        lines[1:] = [_append_rest(" ".join(lines[1:]), num_more, width)]
+    elif num_more and has_long_title:
         # The second line of the title has taken the room of a line on the rest.
         lines[-1] = _append_rest(lines[-1], num_more, width)
     elif num_more:

@@ -61,10 +61,11 @@ def format_run_command(plan: Plan, limits: RunOptions, without: str = "") -> str
     `limits` are those of a lab, see `find_lab_options`; `without` leaves a host out.
     """
     is_local = is_here(plan.hosts)
-    slots = plan.hosts[0].slots if is_local and len(plan.hosts) > 1 else 0
+    is_of_flag = is_local and plan.has_hosts_of_flag
+    slots = plan.hosts[0].slots if is_of_flag and len(plan.hosts) > 1 else 0
     if limits.link and slots == 1:
         slots = 0  # a lab has a rank per host by itself
-    hosts = Cluster("", plan.hosts, file="" if is_local else plan.hosts_file)
+    hosts = Cluster("", plan.hosts, file="" if is_of_flag else plan.hosts_file)
     # Nothing is fetched from this machine, and no run on it is kept, whatever was asked for.
     policy = replace(plan.policy, fetch=True, keep=False) if is_local else plan.policy
     flags = format_policy_flags(format_policy(policy), keep=not is_local)

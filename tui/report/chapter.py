@@ -49,7 +49,11 @@ def _list_verdict(subject: ReportSubject) -> Iterator[str]:
     outcome_lines = list(subject.verdict)
     if len(subject.groups) == 1 and subject.runs and not outcome_lines:
         outcome_lines = [describe_outcome(subject.runs[0])]
-    for line in (*outcome_lines, *_list_remarks(subject, is_warning=False)):
+    for line in (
+        *outcome_lines,
+        *_list_remarks(subject, is_warning=False),
+        *_describe_start_loads(subject),
+    ):
         # Names of cells and hosts keep their first letter small in a sentence.
         is_name = line.startswith(tuple(fixed_names))
         yield line if is_name else line[:1].upper() + line[1:]
@@ -63,6 +67,17 @@ def _list_remarks(subject: ReportSubject, *, is_warning: bool) -> Iterator[str]:
     remarks = [remark for run in subject.runs for remark in run.remarks]
     remark_texts = [remark.text for remark in remarks if remark.is_warning is is_warning]
     yield from dict.fromkeys(remark_texts)
+
+
+def _describe_start_loads(subject: ReportSubject) -> list[str]:
+    """Return a line if others kept hosts busy as runs began; the table of all runs names the
+    hosts."""
+    runs = subject.runs
+    start_loads = [run.start_load for run in runs if run.start_load]
+    if len(runs) < 2 or not start_loads:
+        return start_loads
+    runs_text = f"{len(start_loads)} of {len(runs)} runs"
+    return [f"{runs_text} began while others kept hosts busy: see {procedure.TITLE}"]
 
 
 def _list_alerts(subject: ReportSubject) -> Iterator[str]:

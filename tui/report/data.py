@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -24,6 +25,8 @@ from tui.report.topics.network import measure_traffic
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """The beginnings of a text that a spreadsheet takes for a formula."""
+LOCAL_FACTS = ("executable", "folder", "data_folder")
+"""Facts of a host that are paths, and mean nothing on another machine."""
 SERIES = ("time", "loss", "seconds", "data", "compute", "sync", "bytes_sent")
 
 
@@ -164,7 +167,32 @@ def _run_object(repetition: int, run: RunFigures) -> dict[str, Any]:
         "run": run.name,
         "repetition": repetition,
         **run_values(run),
-        "settings": settings(run),
+        "settings": shorten_paths(settings(run)),
         "mean_over_ranks": columns,
-        "summary": run.summary,
+        "summary": shorten_paths(_drop_local_facts(run.summary)),
     }
+
+
+def _drop_local_facts(summary: dict[str, Any]) -> dict[str, Any]:
+    """Return a summary without the facts of hosts that are paths on them."""
+    hosts = []
+    for host in summary["hosts"]:
+        facts = host["facts"] or {}
+        kept_facts = {name: fact for name, fact in facts.items() if name not in LOCAL_FACTS}
+        hosts.append(host | {"facts": kept_facts or None})
+    return summary | {"hosts": hosts}
+
+
+def shorten_paths(value: Any) -> Any:
+    """Return the same with paths, such as that of the data, from the present folder or the home
+    folder on: a reader has no other use for them."""
+    if isinstance(value, dict):
+        return {key: shorten_paths(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [shorten_paths(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    for folder, short_name in ((os.getcwd(), ""), (os.path.expanduser("~"), "~/")):
+        if value.startswith(f"{folder}/"):
+            return short_name + value.removeprefix(f"{folder}/")
+    return value

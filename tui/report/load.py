@@ -12,6 +12,7 @@ from typing import Any
 from remote.lab import spec
 from remote.metrics.compare import compare_runs
 from remote.metrics.run import RunFigures, read_figures
+from remote.metrics.steps import StepTable
 from remote.plan.plan import PlanError
 from remote.record.events_file import RunFolderError
 from remote.run.state.phases import RUNNING
@@ -83,7 +84,8 @@ class SubjectReader:
         if len(runs) > 1:
             subject_name = "runs"
             title = f"{len(runs)} runs compared"
-            verdict_lines = format_verdicts(compare_runs(runs))
+            # By the same iterations as the tables, so that all ratios of the report agree.
+            verdict_lines = format_verdicts(compare_runs(runs, StepTable.early))
             lettered_labels = zip(RUN_LETTERS, labels, strict=False)
             labels = [f"{letter}: {label}" for letter, label in lettered_labels]
         return ReportSubject(

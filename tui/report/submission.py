@@ -30,6 +30,7 @@ from remote.record.layout import LOGS, REPORT
 from remote.record.read import load_plan
 from remote.record.trust import has_ways
 from remote.transport.registry import is_here
+from tui.report.data import shorten_paths
 from tui.report.pages import escape_markdown, indent_code, markdown_row
 from tui.report.subject import ReportSubject
 
@@ -99,7 +100,8 @@ def _collect_files(
 
 def _files_of_run(run: RunFigures) -> Iterator[NamedFile]:
     # Not the plan as it is: this leaves its secrets out.
-    plan_json = json.dumps(summary.describe_plan(load_plan(run.folder)), indent=2) + "\n"
+    plan_object = shorten_paths(summary.describe_plan(load_plan(run.folder)))
+    plan_json = json.dumps(plan_object, indent=2) + "\n"
     yield f"configuration/{run.name}.json", plan_json.encode()
     logs_folder = run.folder / LOGS
     log_paths = sorted(logs_folder.glob("rank-*.log")) if is_folder(logs_folder) else []

@@ -12,7 +12,7 @@ import numpy as np
 from remote.metrics.compare import ComparedRun, compare_runs, judge
 from remote.metrics.doubt import Doubt
 from remote.metrics.run import RunFigures
-from remote.metrics.steps import FIRST, LAST
+from remote.metrics.steps import FIRST, LAST, StepTable
 from remote.statistics.comparison import Comparison
 from remote.statistics.interval import Interval, IntervalMethod, hide_few
 from remote.statistics.stability import Stability, check_stability
@@ -164,11 +164,11 @@ def _time_cells(subject: ReportSubject, times: StudyResult) -> SubjectTiming:
 
 
 def _time_runs(subject: ReportSubject) -> SubjectTiming:
-    """Compare single runs by their iterations with the first one that has some."""
+    """Compare single runs by the iterations of the rule with the first one that has some."""
     groups = [group for group in subject.groups if math.isfinite(group.runs[0].step_seconds())]
     if not groups:
         return SubjectTiming(())
-    compared_runs = compare_runs([group.runs[0] for group in groups])
+    compared_runs = compare_runs([group.runs[0] for group in groups], StepTable.early)
     timing_rows = [
         _time_run(group, run, groups[0]) for group, run in zip(groups, compared_runs, strict=True)
     ]

@@ -21,6 +21,7 @@ from remote.run.findings.find_advice import advise_flaw
 from remote.run.findings.find_resume_point import find_resume_point
 from remote.run.findings.flaws import find_flaws
 from remote.run.findings.memory import find_memory_at_death
+from remote.run.findings.start_load import describe_start_load
 from remote.run.findings.start_progress import stage_times
 from remote.run.output.last_words import find_raising_line, last_words
 from remote.run.run_state import RunState
@@ -187,6 +188,9 @@ def _list_result_reasons(
         else:
             yield _describe_speed(run)
             yield from describe_bound(run)
+    load_text = describe_start_load(run)
+    if load_text:
+        yield Content.styled(load_text, MUTED)
     if run.verdict is Verdict.FINISHED and previous:
         # The means of two runs do not say what is certain: a comparison does.
         yield from (Content.styled(line, MUTED) for line in describe_change(run, previous))

@@ -16,6 +16,7 @@ MIN_TESTS = 8
 """Tests from which on it is told that they are hardly better since long ago."""
 HARDLY = 1.02
 """A test loss that is so many times the lowest is hardly worse."""
+LOSES_MODEL = "stop (the model is lost)"
 FLAW_WORDS = {
     FlawKind.DIVERGED: "diverged",
     FlawKind.LEARNED_NOTHING: "nothing learned so far",
@@ -38,18 +39,21 @@ def judge_learning(run: RunState, keys: VerdictKeys) -> RunVerdict:
         title = f"{plateau_text}: more epochs may not help"
     else:
         return RunVerdict()
-    next_keys = [] if run.is_held else [NextKey(keys.stop, describe_stop(run))]
+    stop_key = make_stop_key(run, keys)
+    # To lose a sound model is no remedy; one that is ruined is no loss.
+    stop_key = stop_key._replace(is_remedy=bool(flaw) or stop_key.text != LOSES_MODEL)
+    next_keys = [] if run.is_held else [stop_key]
     next_keys.append(make_hide_key(keys))
     return RunVerdict(severity, title, next_keys=tuple(next_keys))
 
 
-def describe_stop(run: RunState) -> str:
-    """Say what is left of a run that is stopped now; of a script, nobody knows."""
+def make_stop_key(run: RunState, keys: VerdictKeys) -> NextKey:
+    """Return the key that stops the run, and what is left of it; of a script, nobody knows."""
     if run.plan.job is None:
-        return "stop the run"
+        return NextKey(keys.stop, "stop the run")
     resume_point = find_resume_point(run)
-    what_is_left = f"checkpoint {resume_point.checkpoint}" if resume_point else "the model is lost"
-    return f"stop ({what_is_left})"
+    text = f"stop (checkpoint {resume_point.checkpoint})" if resume_point else LOSES_MODEL
+    return NextKey(keys.stop, text, "stop")
 
 
 def _describe_flaw(flaw: Flaw) -> str:

@@ -8,6 +8,7 @@ from itertools import islice
 
 from textual.content import Content
 
+from remote.doctor.wording import LOAD
 from remote.format import clock, count, duration, moment
 from remote.run.findings.alerts import Alarm, Alert, Key, find_alerts, sort_by_urgency
 from remote.run.findings.start_progress import is_starting
@@ -19,9 +20,9 @@ from tui.kit import palette
 from tui.kit.inks import MUTED
 from tui.kit.widgets.verdict_strip import NextKey, Severity
 from tui.run.components.advice_text import describe_advice
-from tui.run.components.check_warning import LOAD, CheckWarning, list_warnings, read_warning
+from tui.run.components.check_warning import CheckWarning, list_warnings, read_warning
 from tui.run.end_verdict import list_failure_reasons
-from tui.run.learning_verdict import describe_stop
+from tui.run.learning_verdict import make_stop_key
 from tui.run.run_verdict import RunVerdict, VerdictKeys, find_advised_key, make_hide_key
 
 MAX_OTHERS = 1
@@ -120,7 +121,7 @@ def _list_keys(
         if alert.advice.remedy is not Remedy.SHOW_STACKS:
             next_keys.append(NextKey(keys.stacks, "stacks"))
     if is_lost and not run.is_held:
-        next_keys.append(NextKey(keys.stop, describe_stop(run)))
+        next_keys.append(make_stop_key(run, keys))
     next_keys.append(make_hide_key(keys))
     if num_hidden:
         next_keys.append(NextKey(keys.alerts, f"list {count(num_hidden, 'more alert')}"))

@@ -27,6 +27,7 @@ from remote.run.findings.find_advice import advise_flaw
 from remote.run.findings.find_resume_point import find_resume_point
 from remote.run.findings.flaws import find_flaws
 from remote.run.findings.memory import find_memory_at_death
+from remote.run.findings.start_load import describe_start_load
 from remote.run.findings.training_loss import join_losses
 from remote.run.output.last_words import HEADER
 from remote.run.run_state import RunState
@@ -52,7 +53,7 @@ NAMES = ("host", "rank")
 
 
 def early_iterations(state: RunState) -> str:
-    """Return which iterations the means in the table are of: "2 to 40", or what there is of
+    """Return which iterations the rule of the assignment counts: "2 to 40", or what there is of
     them."""
     timings = [rank.timing for rank in state.ranks if rank.timing.count]
     first_iteration = min((timing.first_early for timing in timings), default=2)
@@ -79,12 +80,11 @@ def result_table(state: RunState) -> tuple[list[str], list[tuple[str, ...]]]:
         all_cells = _result_cells(ranks, early_name, are_apart=state.trains_apart)
         table_rows.append({"host": "all", "rank": ""} | all_cells)
     # Shares are of the mean over all ranks, as the times of single ranks differ by their waits.
-    early_means = state.join_means("early")
-    has_split = not math.isnan(early_means.seconds) and (early_means.compute or early_means.sync)
+    # They are of the same steps as those of `describe_bound`, which stand below the table.
+    means = state.means
+    has_split = not math.isnan(means.seconds) and (means.compute or means.sync)
     if has_split:
-        phase_shares = {
-            name: percent(early_means.share(getattr(early_means, name))) for name in PHASES
-        }
+        phase_shares = {name: percent(means.share(getattr(means, name))) for name in PHASES}
         table_rows.append({"host": "share"} | phase_shares)
     columns = [
         name
@@ -101,9 +101,9 @@ def _result_cells(
 
     `are_apart`: see `join_means`.
     """
-    warm_means = join_means(rank.timing.warm for rank in ranks)
-    early_means = join_means((rank.timing.early for rank in ranks), are_apart=are_apart)
-    phase_seconds = [getattr(early_means, name) for name in PHASES]
+    means = join_means((rank.timing.warm for rank in ranks), are_apart=are_apart)
+    early_means = join_means(rank.timing.early for rank in ranks)
+    phase_seconds = [getattr(means, name) for name in PHASES]
     # A script may tell none of them, or `data` alone, which splits nothing.
     if not any(phase_seconds[1:]):
         phase_seconds = [math.nan] * len(phase_seconds)
@@ -114,10 +114,11 @@ def _result_cells(
     totals = join_totals(exchanging_ranks)
     own_accuracy = finite_mean(rank.own_accuracy for rank in ranks)
     return {
-        "per step": step_time(warm_means.seconds),
         early_name: step_time(early_means.seconds),
+        # The phases stand beside the time that they add up to.
+        "per step": step_time(means.seconds),
         **dict(zip(PHASES, map(step_time, phase_seconds), strict=True)),
-        "samples/s": rate(early_means.throughput) if early_means.throughput else UNKNOWN,
+        "samples/s": rate(means.throughput) if means.throughput else UNKNOWN,
         "epoch": fixed(finite_mean(epoch_seconds), 2, " s"),
         "loss": loss(join_losses(ranks)),
         "own accuracy": percent(own_accuracy, 1),
@@ -150,12 +151,15 @@ def result_captions(state: RunState) -> list[str]:
     # A script that tells no phases lacks most of the columns that need words.
     if "sync" in result_table(state)[0]:
         caption_lines += [
-            f"per step: mean of all iterations but the first; loss: {_describe_loss_column(state)}",
-            f"iter {iterations.replace(' to ', '-')}, data, compute, sync, samples/s: means of "
-            f"iterations {iterations}",
+            f"iter {iterations.replace(' to ', '-')}: mean of iterations {iterations}; "
+            f"loss: {_describe_loss_column(state)}",
+            "per step, data, compute, sync, samples/s: means of all iterations but the first",
         ]
     if state.trains_apart and "samples/s" in result_table(state)[0]:
         caption_lines.append("samples/s of all: the mean, as each rank trains a model of its own")
+    load_text = describe_start_load(state)
+    if load_text:
+        caption_lines.append(load_text)
     return caption_lines + describe_bound(state) + describe_test(state)
 
 

@@ -67,11 +67,14 @@ def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: st
     if guesses:
         # The table has the values, of which little more can be said.
         answer = next(describe_answer(result))
+        title = guesses.text
         if any(row.is_same for row in result.cells):
+            # What is sure comes first, however short the runs were.
             answer += ": they compute the same numbers"
+            title = f"the same numbers in every run, but {guesses.text_of_rest}"
         return StudyVerdict(
             Severity.WARN,
-            guesses.text,
+            title,
             (*doubts, answer, *limits),
             badge=guesses.word,
             brief_title=f"{guesses.word}: {guesses.brief_text}",

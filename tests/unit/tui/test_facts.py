@@ -19,6 +19,8 @@ from remote.record.layout import SUMMARY
 from remote.record.read import load_plan
 from remote.record.tape import preview_tape
 from remote.run.run_state import RunState
+from remote.study.measurement import read_value
+from remote.study.study_file import parse_study
 from tests.kit.histories import History, plan, stepped
 from tests.kit.recorded import recorded
 from tests.kit.scripts import ended, logging, script, seen, started
@@ -38,6 +40,7 @@ from tui.run.components.header_figures import header_figures
 from tui.run.outcome import result_table
 from tui.run.progress_lines import progress_text
 
+LOSS_STUDY = parse_study("losses", 'metric = "loss"\n[base]\nscript = "train.py"')
 Facts = dict[str, str]
 """Texts by the places where they are shown."""
 
@@ -140,6 +143,7 @@ def test_the_training_loss_is_one_number(folder: Path, state: RunState) -> None:
         "progress": progress_text(state, state.now).partition("loss ")[2].split(",")[0],
         "summary": format_loss(summary["training_loss"]),
         "report": TRAINING_LOSS.write(TRAINING_LOSS.of(read_figures(folder))),
+        "study": format_loss(read_value(LOSS_STUDY, summary)),
     }
     assert len(set(places.values())) == 1, places
     assert math.isfinite(float(places["header"]))

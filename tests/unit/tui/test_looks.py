@@ -51,7 +51,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     ),
     "restarted": ("attempt 2 of 3", "restart 1 of 2"),
     "rank_page": ("rank 2 of 4, on node3", "[2] epoch 3 step 240", "esc Back"),
-    "chart_zoomed": ("loss", "2.0┤", "step", "esc Back"),
+    "chart_zoomed": ("loss", "0┤", "step", "esc Back"),
     "chart_of_ranks": ("●0 ●1 ●2 ●3", "step", "esc Back"),
     "chart_log": ("epoch", "0.5┤", "esc Back"),
     "hosts": ("of 0.500", "of 4.00", "CPU of cores"),

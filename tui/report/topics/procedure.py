@@ -93,6 +93,8 @@ def _remarks(run: RunFigures, is_outlier: bool) -> Iterator[str]:
         yield count(len(run.restarts), "restart")
     if run.stalls:
         yield count(len(run.stalls), "stall")
+    if run.start_load:
+        yield run.start_load
     note = marks.note(run.folder)
     if note:
         yield note

@@ -14,7 +14,7 @@ from remote.metrics.steps import Floats
 from remote.metrics.usage import GpuUsage, HostUsage
 from tui.report.curves import CurvePicture, MeanCurve, average_curve
 from tui.report.document import ReportPicture, Section, make_table
-from tui.report.subject import MOST_GROUPS, ReportSubject
+from tui.report.subject import MOST_GROUPS, ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming
 
 X_TITLE = "seconds since the first step"
@@ -24,8 +24,11 @@ PERCENT_TOP = 105.0
 HOST_HEAD = ("host", "cell", "CPU, mean", "CPU, most", "memory, most", "of", "sent", "received")
 GPU_HEAD = ("GPU of", "cell", "use, mean", "use, most", "memory, most", "of", "clock, mean")
 NOTE = "From the first step on; sent and received: network bytes in all, loopback aside."
+NO_SAMPLE = " A host without values has no sample: there is one a second."
+SHORT_TRAINING = 2.0
+"""Seconds of training in which there may be no sample, as there is one a second."""
 LabelledRuns = Sequence[tuple[str, RunFigures]]
-"""The first run of each group, with the label of the group."""
+"""A run of each group that was measured, with the label of the group."""
 
 
 @dataclass(frozen=True)
@@ -76,34 +79,76 @@ MEASURES = (
 def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | None:
     """Make the pictures, of the hosts of one run or of one run of each group, and the tables."""
     labelled_runs: list[tuple[str, RunFigures]] = []
-    for group in subject.select_groups():
-        run = group.first_run
-        if run and any(len(usage.time) for _, usage in _list_hosts(run)):
+    groups = subject.select_groups()
+    unmeasured_groups = []
+    for group in groups:
+        run = _find_measured_run(group)
+        if run:
             labelled_runs.append((group.label, run))
+        else:
+            unmeasured_groups.append(group)
     if not labelled_runs:
         return None
     pictures = []
     for measure in MEASURES:
-        curves = list(_make_curves(labelled_runs, measure))
+        curves = list(_make_curves(labelled_runs, measure, is_of_hosts=len(groups) == 1))
         # A picture of nothing but zeros says nothing.
         # numpy refuses the maximum of nothing, unless there is an initial one.
         if any(np.nanmax(curve.middle, initial=0) > 0 for curve in curves):
             pictures.append(measure.picture(curves))
     paragraphs = []
-    if len(labelled_runs) > 1:
-        paragraphs.append("Of the first run of each cell; the pictures show means over its hosts.")
+    if len(groups) > 1:
+        paragraphs.append("Of one run of each cell; the pictures show means over its hosts.")
+    paragraphs += _describe_unmeasured(unmeasured_groups)
     host_rows = [row for label, run in labelled_runs for row in _host_rows(label, run)]
-    tables = [make_table("Use of the hosts", HOST_HEAD, host_rows, NOTE)]
+    note = NOTE
+    if any(not len(usage.time) for _, run in labelled_runs for _, usage in _list_hosts(run)):
+        note += NO_SAMPLE
+    tables = [make_table("Use of the hosts", HOST_HEAD, host_rows, note)]
     gpu_rows = [row for label, run in labelled_runs for row in _gpu_rows(label, run)]
     if gpu_rows:
         tables.append(make_table("Use of the GPUs", GPU_HEAD, gpu_rows))
     return Section("usage", "Use of the hosts", paragraphs, tables, pictures)
 
 
-def _make_curves(runs: LabelledRuns, measure: UsageMeasure) -> Iterator[MeanCurve]:
-    """Yield a curve per host or GPU of a single run, or the mean over these for each group."""
+def _find_measured_run(group: RunGroup) -> RunFigures | None:
+    """Return the first run that has samples of its training, or else of its start; None if there is
+    none. A short run may have no sample."""
+    runs_with_samples = [run for run in group.runs if len(_sample_times(run))]
+    for run in runs_with_samples:
+        # Times count from the first step.
+        if (_sample_times(run) >= 0).any():
+            return run
+    return runs_with_samples[0] if runs_with_samples else None
+
+
+def _sample_times(run: RunFigures) -> Floats:
+    return np.concatenate([usage.time for _, usage in _list_hosts(run)])
+
+
+def _describe_unmeasured(groups: Sequence[RunGroup]) -> Iterator[str]:
+    """Yield which groups have no values here, and why."""
+    short_labels = list[str]()
+    other_labels = list[str]()
+    for group in groups:
+        is_short = all(run.summary["training_seconds"] < SHORT_TRAINING for run in group.runs)
+        (short_labels if is_short else other_labels).append(group.label)
+    if short_labels:
+        yield (
+            f"Without values: {'; '.join(short_labels)}. There is one sample a second, and the "
+            "training was over before."
+        )
+    if other_labels:
+        yield f"Without values: {'; '.join(other_labels)}. Their hosts have sent no samples."
+
+
+def _make_curves(
+    runs: LabelledRuns, measure: UsageMeasure, *, is_of_hosts: bool
+) -> Iterator[MeanCurve]:
+    """Yield a curve per host or GPU of a single run if they are `is_of_hosts`, or the mean over
+    these for each group."""
     # Curves of all hosts of several runs could not be told apart.
-    if len(runs) == 1:
+    if is_of_hosts:
         named_points = list(measure.points_of(runs[0][1]))[:MOST_GROUPS]
         curves = [average_curve(name, [points]) for name, points in named_points]
     else:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from remote.doctor.host_facts import NAMED, WARNING
-from remote.doctor.wording import is_told, whose
+from remote.doctor.wording import LOAD, is_told, whose
 from remote.events import CheckFinished
 from remote.run.run_state import RunState
 from remote.run.state.advice import Advice, Remedy
-
-LOAD = "load"
-"""The check of what else keeps a host busy."""
 
 
 class CheckWarning(NamedTuple):

@@ -132,7 +132,7 @@ def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
     """Its phase, while it starts with the age of it; that it holds the others up while it trains,
     or did so to the end of a run."""
     # The verdict on a slow rank outlasts the run: it is why the run took so long.
-    is_told = rank.doing == RankPhase.TRAINING or rank.phase in FATES
+    is_told = rank.doing in (RankPhase.TRAINING, RankPhase.EVALUATING) or rank.phase in FATES
     if is_told and holds_up(rank, run):
         straggler = run.stragglers.current(rank.rank)
         mark = straggler.mark if straggler else ""

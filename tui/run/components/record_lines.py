@@ -126,7 +126,7 @@ class ReplaySlider(Container, can_focus=True):
         if bar_width < MIN_BAR_WIDTH:
             return Content(f"{head_text}{tail_text}")
         for next_key in [] if has_key_line else self._list_keys():
-            key_text = f"  {next_key.key} {next_key.text}"
+            key_text = f"  {next_key.key} {next_key.short_text or next_key.text}"
             if bar_width - len(key_text) >= MIN_BAR_WIDTH:
                 tail_text += key_text
                 bar_width -= len(key_text)
@@ -161,12 +161,17 @@ class ReplaySlider(Container, can_focus=True):
         play, slower, faster, end = (
             key_of(self.app, name) for name in ("play", "slower", "faster", "end")
         )
-        return [
-            NextKey(play, "pause" if replay.is_playing else "play"),
+        is_over = replay.has_ended and replay.is_at_end
+        play_text, short_text = ("play from the start", "play") if is_over else ("play", "")
+        next_keys = [
+            NextKey(play, "pause" if replay.is_playing else play_text, short_text),
             NextKey(self._move_keys(), "move"),
             NextKey(f"{slower} {faster}", f"speed {replay.speed:g}x"),
-            NextKey(end, "to the newest step" if replay.is_live else "to the end"),
         ]
+        if not is_over:
+            end_text = "to the newest step" if replay.is_live else "to the end"
+            next_keys.append(NextKey(end, end_text))
+        return next_keys
 
     def _move_keys(self) -> str:
         keys = [key_of(self.app, name) for name in ("earlier", "later")]

@@ -302,7 +302,11 @@ def test_where_a_program_works() -> None:
 
 
 def test_hosts_are_selected_again_by_their_file_or_as_ranks_of_this_machine() -> None:
-    own = replace(host(0, slots=3), workdir="/home/ada/runs/a-run/node")
+    own = replace(host(0, slots=3), name="local", workdir="/home/ada/runs/a-run/node")
     assert plan(own).selection_option == " --local 3"
     assert plan(replace(own, hosts_file="other.toml")).selection_option == " --hosts other.toml"
     assert plan(host(0), host(1)).selection_option == ""
+    two = [replace(own, name=f"local{number}") for number in (1, 2)]
+    assert plan(*two).selection_option == " --local 6 --slots 3"
+    listed = [replace(own, name=f"node{number}") for number in (1, 2)]
+    assert plan(*listed).selection_option == "", "a hosts file lists this machine"

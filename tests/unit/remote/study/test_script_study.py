@@ -187,6 +187,7 @@ def test_what_is_compared() -> None:
     summary = {
         "means": {"iterations_2_to_40": {"seconds": 0.5}},
         "training_seconds": 20,
+        "training_loss": 1.4,
         "ranks": [
             {"loss": 1.0, "metrics": {"bleu": 30.0}},
             {"loss": 2.0, "metrics": {}},
@@ -196,7 +197,7 @@ def test_what_is_compared() -> None:
     values = {
         "step_seconds": 0.5,
         "elapsed": 20.0,
-        "loss": 1.5,
+        "loss": 1.4,
         "metric:bleu": 30.0,
         "metric:rouge": None,
     }
@@ -234,7 +235,7 @@ def test_names_of_metrics_match_whatever_their_case(wanted: str, value: float | 
 def test_the_loss_of_a_script_is_one_of_its_metrics() -> None:
     study = parse_study("mine", 'metric = "metric:Loss"\n[base]\nscript = "a.py"')
     ranks = [{"loss": 1.0, "metrics": {"bleu": 3.0}}, {"loss": 2.0, "metrics": {}}]
-    assert read_value(study, {"ranks": ranks}) == 1.5
+    assert read_value(study, {"training_loss": 1.4, "ranks": ranks}) == 1.4
 
 
 @pytest.mark.parametrize(

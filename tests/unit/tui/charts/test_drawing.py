@@ -73,9 +73,11 @@ def test_the_mean_with_one_band_over_the_ranks_is_what_one_sees_first() -> None:
     raw, even = drawn.curves
     assert (raw.faint, raw.band) == (True, True)
     assert (even.faint, even.band) == (False, False)
-    assert list(raw.low * raw.x) == pytest.approx([2.9] * 60)
-    assert list(raw.high * raw.x) == pytest.approx([3.5] * 60)
+    assert list(raw.mean * raw.x) == pytest.approx([3.1] * 60)
     assert even.mean[20] > raw.mean[20], "the average lags behind"
+    assert (raw.low < even.mean).all(), "and so does the band around it"
+    assert (even.mean < raw.high).all()
+    assert list(raw.low / even.mean) == pytest.approx([2.9 / 3.1] * 60)
 
 
 def test_band_all_ranks_and_one_against_the_mean() -> None:

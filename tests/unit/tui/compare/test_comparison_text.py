@@ -17,7 +17,8 @@ from remote.events import SessionClosed
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan, said
 from tests.kit.recorded import recorded
-from tests.kit.scripts import ended, script, started
+from tests.kit.scripts import ended, script, seen, started
+from training.formatting import format_loss
 from training.job import Job
 from training.wire.host_events import Exited
 from training.wire.rank_events import Evaluated, StepFinished
@@ -58,7 +59,7 @@ def test_where_runs_differ_comes_before_where_they_do_not(run: Run, tmp_path: Pa
                 history.rank(0, Evaluated(0, 1, step, 0.5, 0.75, 100, 1.0))
         recorded(tmp_path / "runs", history.done(0, 1).session(SessionClosed()))
     done = run(compare, runs=["20261123-a", "last"])
-    title = "B 20261123-b reached 75% accuracy sooner (1 s, A 2 s); both are as fast per step: one"
+    title = "B 20261123-b reached 75% accuracy sooner (0.7 s, A 1.9 s); both are as fast per step"
     assert title in done.stdout
 
 
@@ -69,7 +70,7 @@ def test_runs_are_compared_for_people(run: Run, runs: list[str]) -> None:
     assert "sync     ddp  ring" in done.stdout
     rows = [line.split() for line in done.stdout.splitlines() if line[:3] in ("A  ", "B  ")]
     assert rows[2][1:4] == ["75.0%", "0.5000", "0.1066"]
-    assert " ".join(rows[2]).startswith("A 75.0% 0.5000 0.1066 1 s 100 ms 100 to 101 ms 637 ")
+    assert " ".join(rows[2]).startswith("A 75.0% 0.5000 0.1066 0.7 s 100 ms 100 to 101 ms 637 ")
     assert "201 ms" in " ".join(rows[3])
     verdict = next(line for line in done.stdout.splitlines() if line.startswith("B vs A: "))
     assert verdict.startswith("B vs A: +100.0% per step (95%: +")
@@ -210,6 +211,25 @@ def test_metrics_that_all_runs_have_are_compared(run: Run, tmp_path: Path) -> No
     assert "0 B" not in found  # what a script sends is not known
     told = json.loads(run(compare, runs=["a", "b"], json=True).stdout)
     assert [list(one["metrics"]) for one in told["runs"]] == [["kl"], ["kl"]]
+
+
+def test_the_loss_that_a_script_prints_last_has_another_name_than_the_training_loss(
+    run: Run, tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        history = started(replace(script(1, 2, watch=True), run=name))
+        for step in range(1, 31):
+            for rank in (0, 1):
+                history.say(0, seen(rank, step, 3.0 - step / 20, compute=0.5, sync=0.1))
+            if step % 10 == 0:
+                history.say(0, said(0, f"step={step} loss={3.0 - step / 20}", "stdout"))
+        recorded(tmp_path / "runs", ended(history).session(SessionClosed()))
+    found = run(compare, runs=["a", "b"]).stdout
+    last_mean = sum(3.0 - step / 20 for step in range(11, 31)) / 20
+    assert format_loss(last_mean) in found.split("final figures")[1].split("metrics of all runs")[0]
+    metric_rows = found.split("metrics of all runs")[1].splitlines()[1:]
+    (loss_row,) = (row for row in metric_rows if "1.50" in row)
+    assert loss_row.startswith("reported loss")
 
 
 def test_programs_of_users_are_compared_without_steps(run: Run, tmp_path: Path) -> None:

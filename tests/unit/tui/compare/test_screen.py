@@ -98,7 +98,7 @@ async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[P
         await shown(pilot, "A 20261123-0 was 1.5x faster per step (100 ms, B 151")
         await shown(pilot, "test accuracy (%) by wall time")
         found = screen_text(app)
-        sooner = "andreached85%accuracysooner(3s,B5s):oneruneach,notyetproven"
+        sooner = "andreached85%accuracysooner(3.0s,B4.5s):oneruneach,notyetproven"
         assert sooner in unspaced(app).replace("▌", "")
         await pilot.press("v")
         await shown(pilot, "v hides")
@@ -133,12 +133,12 @@ async def test_the_chart_marks_where_each_run_reaches_the_accuracy_of_all(
     async with app.run_test(size=(120, 40)) as pilot:
         await shown(pilot, "◆ first test at 85%+")
         assert screen_text(app).count("◆") == 3, "once in the title, and for each run"
-        for label in ("A 3 s", "B 5 s"):
+        for label in ("A 3.0 s", "B 4.5 s"):
             assert label in screen_text(app)
         await pilot.press("x")
         await shown(pilot, "test accuracy (%) by step")
         assert "◆ first test at 85%+" in screen_text(app)
-        assert "A 3 s" not in screen_text(app)
+        assert "A 3.0 s" not in screen_text(app)
 
 
 @pytest.mark.parametrize(("width", "titles"), [(119, 1), (120, 2)])
@@ -239,7 +239,7 @@ async def test_a_run_that_is_sooner_at_an_accuracy_is_taken_though_the_work_of_a
     app = CompareApp(folders)
     async with app.run_test(size=(120, 40)) as pilot:
         (title,) = await lines_with(pilot, "not yet proven")
-        assert re.search(r"B b reached 90% accuracy sooner \(\d s, A \d s\): one run", title)
+        assert re.search(r"B b reached 90% accuracy sooner \(1\.\d s, A 3\.\d s\): one run", title)
         (times_row,) = await lines_with(pilot, "time per step  ")
         assert " 20.0% longer, due to the machine, not to lr" in times_row, "in one line"
         assert "≈" not in times_row, "that is no chance"

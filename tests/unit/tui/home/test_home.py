@@ -1426,6 +1426,21 @@ def test_a_long_error_of_the_first_run_has_two_lines_and_the_others_one(
     assert "and 2 more, marked !" in str(reasons[-1]), "a line of its own where the title needs one"
 
 
+def test_the_error_of_the_second_run_takes_the_line_on_the_others_where_it_needs_it() -> None:
+    error = (
+        "rank 1: ValueError: batch_size should be a positive integer value, but got batch_size=0"
+    )
+    entries = [FAILED._replace(name=name, label=name) for name in ("a", "b", "c", "d")]
+    entries[1] = entries[1]._replace(cause=error)
+    needy = [RunItem(entry.name, entry) for entry in entries]
+    _, reasons = describe_needs(needy[0], needy, max_others=1, width=77)
+    lines = [str(reason) for reason in reasons]
+    assert len(lines) == 2
+    assert lines[1].endswith(", and 2 more, marked !")
+    assert error in " ".join(lines), "its end says what is wrong"
+    assert all(len(line) <= 77 for line in lines)
+
+
 def test_of_a_run_that_failed_with_a_flaw_both_are_said_of_it() -> None:
     entry = FAILED._replace(flaws=(Flaw(FlawKind.DIVERGED, step=3, after="NaN"),))
     item = RunItem("failed", entry)

@@ -430,7 +430,7 @@ async def test_a_replay_that_nobody_has_used_has_no_bar(player: Callable[..., Pl
         app.slider.show()
         line = str(app.slider.query_one(Static).content)
         assert line.startswith(f"‖ 2x  {duration(replay.duration)} ━")
-        assert line.endswith("space play   ←/→ move   < > speed 2x   end to the end")
+        assert line.endswith("space play from the start   ←/→ move   < > speed 2x")
     app = SliderApp(replay)
     async with app.run_test(size=(40, 10)) as pilot:
         app.slider.show()

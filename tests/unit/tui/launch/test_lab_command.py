@@ -40,3 +40,13 @@ def test_hosts_without_limits_have_none_in_the_command() -> None:
     assert "--cpus" not in command_of(in_lab((8.0, 8.0)))
     elsewhere = History(plan(2)).training(3)
     assert "--link" not in command_of(elsewhere)
+
+
+def test_hosts_of_a_file_that_are_this_machine_are_not_written_as_ranks_of_it() -> None:
+    assert "--local" not in command_of(History(plan(2, transport="local")).training(3))
+    local_hosts = tuple(
+        replace(host, name=f"local{number}")
+        for number, host in enumerate(plan(2, transport="local").hosts, 1)
+    )
+    of_flag = History(replace(plan(2), hosts=local_hosts)).training(3)
+    assert "--local 2 --slots 1" in command_of(of_flag)

@@ -27,9 +27,11 @@ from remote.study.folder import RunBegun, RunEnded, StudyCall, StudyFolder, Tria
 from remote.study.study import Trial
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan, raised
+from tests.kit.printing import HELLO
 from tests.kit.recorded import recorded
 from tests.kit.scripts import script, seen, started
 from tests.kit.studies import BYTES, study
+from training.job import Job
 from training.wire.host_events import Exited, HostSample, OutputText
 from training.wire.rank_events import Evaluated, Saved
 from tui.commands.report import report
@@ -332,6 +334,31 @@ def test_values_are_read_back(made: Path) -> None:
     assert cell["speed_up"]["value"] == pytest.approx(4.0)
     assert [run["repetition"] for run in cell["runs"]] == [1, 2, 3]
     assert cell["runs"][0]["mean_over_ranks"]["step"] == list(range(1, 13))
+
+
+def test_the_values_name_no_folder_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    course = home / "course"
+    course.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(course)
+    folders = []
+    for name, data_dir in (("a-run", course / "data"), ("b-run", home / "data")):
+        of = replace(plan(1), run=name, work=Job(data_dir=str(data_dir)))
+        hello = replace(HELLO, executable=f"{home}/python", folder=f"{home}/run")
+        history = History(of).say(0, replace(hello, data_folder=str(data_dir))).training(3)
+        folders.append(recorded(tmp_path / "runs", history.done(0).session(SessionClosed())))
+    subject = SubjectReader(tmp_path / "runs", 0.0, str).read_runs(folders)
+    values = to_json([subject], [make_chapter(subject)])
+    assert str(tmp_path) not in values
+    runs = [cell["runs"][0] for cell in json.loads(values)["subjects"][0]["cells"]]
+    for entry, data_dir in zip(runs, ("data", "~/data"), strict=True):
+        assert entry["settings"]["data-dir"] == entry["summary"]["job"]["data_dir"] == data_dir
+        facts = entry["summary"]["hosts"][0]["facts"]
+        assert facts["hostname"] == HELLO.hostname
+        assert not {"executable", "folder", "data_folder"} & facts.keys()
 
 
 def test_the_submission_has_what_an_assignment_asks_for(made: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from remote.events import Restarted, SessionClosed
+from remote.format import seconds as write_seconds
 from remote.metrics.points import loss_by_step, loss_by_time
 from remote.metrics.run import RunFigures, read_figures
 from remote.study.progress import StudyProgress
@@ -438,6 +439,37 @@ def test_two_runs_with_other_batches_are_compared_by_the_sample(tmp_path: Path) 
     assert any("time per sample" in said for said in sections["scaling"].paragraphs)
 
 
+def test_a_report_of_runs_gives_the_mean_of_iterations_2_to_40_everywhere(tmp_path: Path) -> None:
+    """Both runs are slower after step 40, one of them much more: their means over all steps have
+    another ratio."""
+    folders = []
+    for name, early_seconds, late_seconds, lr in (("a", 0.3, 0.9, 0.1), ("b", 0.2, 5.0, 0.2)):
+        history = History(replace(plan(2), run=name, work=Job(lr=lr))).training()
+        for step in range(1, 121):
+            seconds = early_seconds if step <= 40 else late_seconds
+            for rank in (0, 1):
+                history.rank(rank, StepFinished(rank, 1, step, 1.0, seconds, sync=seconds / 2))
+        folders.append(recorded(tmp_path, history.done(0, 1).session(SessionClosed())))
+    pair = SubjectReader(tmp_path, 0.0, str).read_runs(folders)
+    early_means = []
+    for run in pair.runs:
+        is_early = (run.steps.step >= 2) & (run.steps.step <= 40)
+        early_means.append(float(run.steps.seconds[is_early].mean()))
+        summary_mean = run.summary["means"]["iterations_2_to_40"]["seconds"]
+        assert summary_mean == pytest.approx(early_means[-1])
+    written_means = [write_seconds(mean) for mean in early_means]
+    sections = {section.name: section for section in make_chapter(pair).sections}
+    for section_name in ("results", "times", "phases"):
+        [table] = sections[section_name].tables
+        place = table.head.index("s/iter")
+        assert [row[place] for row in table.rows] == written_means
+        assert "iterations 2 to 40" in table.note
+    second_row = measure_timing(pair).rows[1]
+    assert second_row.speed_up
+    assert second_row.speed_up.value == pytest.approx(early_means[0] / early_means[1])
+    assert "\N{MINUS SIGN}33.3% per step" in pair.verdict[0]
+
+
 def test_a_study_of_the_accuracy_compares_that(tmp_path: Path) -> None:
     folder, made = study(
         tmp_path,
@@ -532,3 +564,32 @@ def test_gpus_have_a_table_and_pictures_where_they_were_measured(tmp_path: Path)
     titles, rows, pictures = used("b-run")
     assert (titles, rows) == (["Use of the hosts"], [])
     assert not {"gpu", "gpu-memory"} & set(pictures)
+
+
+def test_a_cell_without_samples_is_named_and_another_run_stands_for_a_short_one(
+    tmp_path: Path,
+) -> None:
+    def sampled(name: str, seconds: float, *samples: HostSample) -> RunFigures:
+        history = History(replace(plan(2), run=name)).training()
+        for step in (1, 2):
+            for rank in (0, 1):
+                history.rank(rank, StepFinished(rank, 1, step, 1.0, seconds))
+        history.say(0, *samples)
+        return read_figures(recorded(tmp_path, history.done(0, 1).session(SessionClosed())))
+
+    sample = HostSample((50.0,), 3, 8)
+    ring = group(sampled("ring-1", 0.1), sampled("ring-2", 0.1, sample), label="ring")
+    short = group(sampled("short", 0.1), label="short")
+    long = group(sampled("long", 60.0), label="long")
+    sections = make_chapter(subject(ring, short, long)).sections
+    usage = next(section for section in sections if section.name == "usage")
+    assert usage.paragraphs == [
+        "Of one run of each cell; the pictures show means over its hosts.",
+        "Without values: short. There is one sample a second, and the training was over before.",
+        "Without values: long. Their hosts have sent no samples.",
+    ]
+    [table] = usage.tables
+    assert [row[:3] for row in table.rows] == [("node1", "ring", "50%"), ("node2", "ring", "-")]
+    assert table.note.endswith("A host without values has no sample: there is one a second.")
+    cpu = next(picture for picture in usage.pictures if picture.name == "cpu")
+    assert cpu.series == ["ring"], "a mean over hosts, as for any other cell"

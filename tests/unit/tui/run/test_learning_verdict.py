@@ -53,9 +53,12 @@ def test_a_run_that_overfits_is_warned_of_and_can_be_stopped() -> None:
     verdict = judge_learning(history.state(), KEYS)
     assert verdict.title == "overfitting since epoch 2: test loss 0.3 → 1.2"
     assert verdict.severity is Severity.WARN
-    assert verdict.next_keys == (NextKey("q", "stop (the model is lost)"), make_hide_key(KEYS))
+    assert verdict.next_keys == (
+        NextKey("q", "stop (the model is lost)", "stop"),
+        make_hide_key(KEYS),
+    )
     saved = history.rank(0, Saved(0, 10, 80, 0.1, 1000)).state()
-    assert judge_learning(saved, KEYS).next_keys[0] == NextKey("q", "stop (checkpoint 80)")
+    assert judge_learning(saved, KEYS).next_keys[0] == NextKey("q", "stop (checkpoint 80)", "stop")
     saved.hold(saved.now)
     held_keys = judge_learning(saved, KEYS).next_keys
     assert held_keys == (make_hide_key(KEYS),), "nobody can stop what is not recorded"
@@ -73,7 +76,8 @@ async def test_the_strip_offers_to_stop_until_it_is_hidden() -> None:
         assert "training, no alerts" in stage.text()
         stage.session.say(0, *evaluations(NO_LONGER_BETTER))
         await until(pilot, lambda: "test loss hardly better since epoch 2" in stage.text())
-        assert "▶ q stop (the model is lost)   a hide" in stage.text()
+        assert "q stop (the model is lost)   a hide" in stage.text()
+        assert "▶" not in stage.text(), "to lose a sound model is no remedy"
         assert "no alerts" not in stage.text()
         await pilot.press("a")
         await until(pilot, lambda: not stage.screen.query_one(VerdictPanel).display)

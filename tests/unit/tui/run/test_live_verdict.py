@@ -178,7 +178,7 @@ def test_a_short_command_stands_beside_its_key() -> None:
         history.say(0, by(STOPPED if rank == 1 else WAITS, rank), Saved(rank, 1, 3, 0.1, 1000))
     next_keys = judge(history).next_keys
     assert next_keys[0] == NextKey("y", 'copy "kill -CONT 4001"')
-    assert NextKey("q", "stop (checkpoint 3)") in next_keys
+    assert NextKey("q", "stop (checkpoint 3)", "stop") in next_keys
 
 
 def test_the_keys_of_a_stall_that_nothing_but_stacks_explain_lead_there() -> None:

@@ -32,6 +32,7 @@ from remote.events import (
     Stopping,
     expand,
 )
+from remote.format import percent, rate, step_time
 from remote.launch import Launcher
 from remote.run.apply import apply_record
 from remote.run.findings.script_visibility import SOON
@@ -108,8 +109,8 @@ def test_plain_lines_and_the_table_go_to_stdout() -> None:
         [
             "host",
             "rank",
-            "per step",
             "iter 2-40",
+            "per step",
             "data",
             "compute",
             "sync",
@@ -125,8 +126,8 @@ def test_plain_lines_and_the_table_go_to_stdout() -> None:
     bound = lines.pop(-2)
     assert re.fullmatch(r"\d+% of each step is (data|compute|sync)", bound)
     assert lines[-3:] == [
-        "per step: mean of all iterations but the first; loss: mean of the last 20 steps",
-        "iter 2-40, data, compute, sync, samples/s: means of iterations 2 to 40",
+        "iter 2-40: mean of iterations 2 to 40; loss: mean of the last 20 steps",
+        "per step, data, compute, sync, samples/s: means of all iterations but the first",
         "test accuracy 91.4%, test loss 0.5000",
     ]
     assert (
@@ -136,6 +137,32 @@ def test_plain_lines_and_the_table_go_to_stdout() -> None:
         == 1
     )
     assert err.endswith("rankboard: finished in 1 s; training took 4.00 s of it\n")
+
+
+def test_phases_and_shares_are_of_the_steps_of_the_sentence_below() -> None:
+    """Ranks wait much longer after step 40 than before."""
+    history = History(plan(2)).training(total=100)
+    for step in range(1, 101):
+        sync = 0.01 if step <= 40 else 0.2
+        for rank in (0, 1):
+            seconds = 0.03 + sync
+            history.rank(
+                rank, stepped(rank, step, seconds, data=0.01, compute=0.02, sync=sync, samples=16)
+            )
+    state = history.done(0, 1).closed()
+    columns, rows = outcome.result_table(state)
+    table_rows = {row[0]: dict(zip(columns, row, strict=True)) for row in rows}
+    warm_syncs = [0.01] * 39 + [0.2] * 60
+    mean_sync = sum(warm_syncs) / len(warm_syncs)
+    of_all = table_rows["all"]
+    assert of_all["iter 2-40"] == "40 ms"
+    assert of_all["per step"] == step_time(0.03 + mean_sync)
+    assert of_all["sync"] == step_time(mean_sync)
+    assert of_all["samples/s"] == rate(2 * 16 / (0.03 + mean_sync))
+    share = percent(mean_sync / (0.03 + mean_sync))
+    assert table_rows["share"]["sync"] == share
+    (sentence,) = (line for line in outcome.result_captions(state) if "of each step is" in line)
+    assert sentence.startswith(f"{share} of each step is sync")
 
 
 def starting(hosts: int = 4) -> History:
@@ -664,7 +691,7 @@ def test_the_table_of_a_program_has_the_columns_that_tell_something() -> None:
     out, err = printed(history, PlainPrinter)
     head, _, *rows = (line for line in out.splitlines() if "|" in line or "-+-" in line)
     cells = [[cell.strip() for cell in row.split("|")] for row in (head, *rows)]
-    assert cells[0] == ["host", "rank", "per step", "iter 2-29", "loss"]
+    assert cells[0] == ["host", "rank", "iter 2-29", "per step", "loss"]
     assert cells[1] == ["node1", "0", "-", "-", "-"]
     assert cells[4] == ["node2", "3", "500 ms", "500 ms", "3.4483"]
     assert cells[5][0] == "all", "the row of shares is left out"

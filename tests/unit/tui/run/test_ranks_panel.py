@@ -16,7 +16,7 @@ from remote.events import Stalled
 from remote.run.apply import apply_record
 from remote.run.run_state import RunState
 from remote.run.series.step_times import RecentSteps, StepTotals
-from remote.run.state.phases import RunPhase
+from remote.run.state.phases import RankPhase, RunPhase
 from tests.kit.acted import ActedSession, cluster, make_plan, until
 from tests.kit.dashboard import Stage
 from tests.kit.histories import stepped
@@ -32,7 +32,13 @@ from tui.kit.widgets.table import TableCell
 from tui.run.components.fold import CALM, FoldedColumns, are_alike
 from tui.run.components.groups import table_lines
 from tui.run.components.heat_strip import heat_cells, heat_grid
-from tui.run.components.rank_cells import RowContext, TrendScale, phase_bar, rank_accuracy
+from tui.run.components.rank_cells import (
+    RowContext,
+    TrendScale,
+    phase_bar,
+    rank_accuracy,
+    state_cell,
+)
 from tui.run.components.rank_columns import RANK_COLUMNS
 from tui.run.components.rank_order import RANK_ORDERS, sort_ranks
 from tui.run.hosts_panel import HostsPanel
@@ -213,6 +219,16 @@ async def test_no_rank_that_is_marked_is_hidden(size: tuple[int, int]) -> None:
         stage.session.steps(1, 60, late=7)
         await until(pilot, lambda: any("SLOW" in line for line in table(stage)))
         assert size != (80, 24) or shown(stage)[:7] == list("7012345")
+
+
+@pytest.mark.parametrize("phase", [RankPhase.TRAINING, RankPhase.EVALUATING])
+def test_a_rank_that_all_wait_for_is_marked_while_it_tests_the_model_too(phase: RankPhase) -> None:
+    session = acted(2, 4, late=5)
+    apply(session)
+    run = session.state
+    run.ranks[5].phase = phase
+    assert "SLOW" in state_cell(run.ranks[5], run, run.now).text
+    assert "SLOW" not in state_cell(run.ranks[4], run, run.now).text
 
 
 async def test_the_border_says_what_busy_is_where_all_facts_leave_room() -> None:

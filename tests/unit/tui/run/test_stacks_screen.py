@@ -65,7 +65,7 @@ async def test_of_a_stall_the_culprit_comes_first_and_what_to_do_is_said() -> No
         tell(stage.session, WAITS, WAITS, STOPPED, WAITS)
         await until(pilot, lambda: "✗ halted" in stage.text())
         assert "✗ STALLED" in stage.text().splitlines()[0]
-        assert "▶ y copy the command to let rank 2 go on s stacks q stop (no" in words(stage)
+        assert "▶ y copy the command to let rank 2 go on s stacks q stop" in words(stage)
         await pilot.press("y")
         await until(pilot, lambda: stage.app.clipboard.endswith("kill -CONT 4002"))
         assert stage.app.clipboard.startswith("ssh "), "it can be typed as it is"

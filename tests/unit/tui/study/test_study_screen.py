@@ -309,7 +309,7 @@ def guessing_stage(folder: Path) -> Stage:
 async def test_a_key_runs_a_study_again_that_says_little(tmp_path: Path) -> None:
     stage = guessing_stage(tmp_path)
     async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
-        title = "▌ ▲ not trained long enough to compare: after 2 epochs all runs still guess"
+        title = "▌ ▲ the same numbers in every run, but too short to compare the rest: "
         await until(pilot, lambda: bool(stage.line(title)))
         assert stage.line("▌ ▶ n run it again with 20 epochs (~4 min)", "y copy that command")
         assert stage.text().splitlines()[0].startswith("  ▲ too short   three-ways"), "the badge"
@@ -349,7 +349,7 @@ async def test_a_small_screen_has_a_short_verdict_and_all_of_a_long_question(
         assert lines[1].split() + lines[2].split()[:1] == question.split()
         assert "12 of 12 runs" in lines[2]
         await pilot.resize_terminal(80, 40)
-        await until(pilot, lambda: "not trained long enough to compare" in stage.text())
+        await until(pilot, lambda: "too short to compare the rest" in stage.text())
 
 
 async def test_rows_with_the_same_values_are_one_until_a_key_or_enter_shows_them_apart(
