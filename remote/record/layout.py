@@ -50,6 +50,8 @@ NAME = "name.txt"
 STEP_NOTES = "step-notes.json"
 INDEX = ".index.json"
 STUDY = ".study"
+QUICK = "-quick"
+"""The end of the name of a study's quick variant."""
 JOURNAL = "journal.jsonl"
 
 

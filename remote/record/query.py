@@ -13,10 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from remote.record.entry import VERDICTS, Entry
 from remote.record.figures import FIGURES, RunFigure
+from remote.record.layout import QUICK
 from remote.run.state.flaw import FlawKind
 from training import options, registry
 from training.job import SEVERAL, Job, choices_of
@@ -28,6 +29,8 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     ">": operator.gt,
 }
+EQUALS = ("=", "==")
+STUDY_KEY = "study"
 WORD = re.compile(r"([\w/-]+?)\s*(<=|>=|!=|==?|<|>)\s*(.*)", re.DOTALL)
 MOMENT = re.compile(r"\d{4}(-\d\d(-\d\d([T ]\d\d(:\d\d(:\d\d)?)?)?)?)?")
 TEXT = "a text"
@@ -73,6 +76,37 @@ def parse(words: Iterable[str]) -> Test:
     if mistake_texts:
         raise QueryError("\n".join(mistake_texts))
     return lambda run: all(word_test(run) for word_test in word_tests)
+
+
+class QuickNames(NamedTuple):
+    """Words in which quick variants stand in place of studies that have no runs."""
+
+    words: list[str]
+    studies: dict[str, str]
+    """The names of the variants, by the names of the studies."""
+
+
+def name_quick_variants(words: Iterable[str], runs: Iterable[Entry]) -> QuickNames:
+    """Return the words with each study that none of these runs belongs to replaced by its quick
+    variant, where that has runs."""
+    names = {run.study for run in runs}
+    replaced: dict[str, str] = {}
+
+    def find_name(name: str) -> str:
+        quick_name = f"{name}{QUICK}"
+        if name in names or quick_name not in names:
+            return name
+        replaced[name] = quick_name
+        return quick_name
+
+    new_words = []
+    for word in words:
+        word_match = WORD.fullmatch(word)
+        if word_match and word_match[1] == STUDY_KEY and word_match[2] in EQUALS:
+            study_names = [find_name(part.strip()) for part in word_match[3].split(",")]
+            word = f"{STUDY_KEY}={','.join(study_names)}"
+        new_words.append(word)
+    return QuickNames(new_words, replaced)
 
 
 def without_unstarted(runs: Sequence[Entry]) -> Sequence[Entry]:

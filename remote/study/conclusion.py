@@ -14,7 +14,7 @@ from remote.statistics.interval import Interval, IntervalMethod
 from remote.statistics.mean import finite_mean
 from remote.study.alike_settings import AlikeSettings, find_alike_settings
 from remote.study.guessing import Guesses, find_guesses
-from remote.study.results import CellResult, StudyResult
+from remote.study.results import CellResult, StudyResult, is_per_sample
 from remote.study.shortcomings import limit_lines
 from remote.study.study import Cell, Study, StudyAxis
 from remote.study.wording import (
@@ -25,13 +25,19 @@ from remote.study.wording import (
     label_name,
     other_values,
     ratio_text,
+    shown_key,
     value_text,
 )
 
 UNKNOWN_INTERVAL = Interval(math.nan, math.nan, math.nan, 0, IntervalMethod.NONE)
+REFERENCE_INTERVAL = Interval(1.0, 1.0, 1.0, 0, IntervalMethod.EXACT)
+"""The ratio of the reference to itself."""
 SPLIT_REASON = "each step averages all ranks, whichever has which images"
 """Why the split of the data changes nothing."""
 CHANCE = "one run of a cell cannot show whether that is more than chance: repeat it"
+
+IDENTICAL = "the repetitions of each cell are identical, so they show no more than one run of it"
+SEED_HINT = ": {seed} in its command makes them differ"
 
 
 def conclusion_lines(result: StudyResult) -> list[str]:
@@ -93,7 +99,8 @@ def answer_text(result: StudyResult) -> str:
         best = _describe_best(study, study.reference)
         if _advantage(study, mean.value) > 0:
             best = _praise(study, best_label, mean, compared)
-        return f"as measured, {best}{_compare_with_baseline(result)}; {CHANCE}"
+        chance_text = _describe_chance(study, usable[0])
+        return f"as measured, {best}{_compare_with_baseline(result)}; {chance_text}"
     if len(usable) == 1:
         text = comparison_text(study, usable[0])
     else:
@@ -135,7 +142,9 @@ def _best_cell(result: StudyResult) -> str:
     study = result.study
     value_of_cell = {row.cell.key: row.value.value for row in result.cells if row.value}
     best_key = max(value_of_cell, key=lambda key: _advantage(study, value_of_cell[key]))
-    return f"{best_key}, {value_text(value_of_cell[best_key], study)}"
+    best_cell = study.cell(best_key)
+    name = shown_key(study, best_cell) if best_cell else best_key
+    return f"{name}, {value_text(value_of_cell[best_key], study)}"
 
 
 def _best_label(result: StudyResult) -> tuple[str, Interval]:
@@ -193,8 +202,10 @@ def _praise(study: Study, label: str, mean: Interval, rows: Sequence[CellResult]
         # Any text is greater than "", so one cell that has it is enough.
         shared_text = max(_on_shared_machine(row, study.counterpart(row.cell)) for row in own_rows)
         gain_text = ratio_text(mean.inverse())
+        unit_text = _describe_unit(study, own_rows)
         return (
-            f"{praise_text}: {gain_text} as fast as {study.reference}{shared_text}{averaged_text}"
+            f"{praise_text}: {gain_text} as fast{unit_text} as {study.reference}{shared_text}"
+            f"{averaged_text}"
         )
     if is_bounded(mean):
         return (
@@ -250,11 +261,42 @@ def _compare_with_baseline(result: StudyResult) -> str:
     best_speed_up, fastest_row = max(speed_ups, key=lambda pair: pair[0].value)
     if study.counterpart(fastest_row.cell) == baseline:
         return ""
+    superlative = "the fastest"
+    # Nothing is called the fastest that is slower than the baseline.
+    if best_speed_up.value < 1:
+        is_alone = baseline.place.nodes == 1
+        has_more_nodes = all(row.cell.place.nodes > 1 for _, row in speed_ups)
+        superlative += " on several nodes" if is_alone and has_more_nodes else " of the others"
     shared_text = _on_shared_machine(fastest_row, baseline)
+    unit_text = _describe_batches(study, [(fastest_row.cell, baseline)])
     fastest_name = cell_name(study, fastest_row.cell)
     baseline_name = cell_name(study, baseline)
-    comparison = f"{ratio_text(best_speed_up)} as fast as {baseline_name}"
-    return f"; the fastest, {fastest_name}, is {comparison}{shared_text}"
+    comparison = f"{ratio_text(best_speed_up)} as fast{unit_text} as {baseline_name}"
+    return f"; {superlative}, {fastest_name}, is {comparison}{shared_text}"
+
+
+def _describe_unit(study: Study, rows: Sequence[CellResult]) -> str:
+    """Return per what the times of cells and their references compare; "" if it is a step."""
+    pairs = []
+    for row in rows:
+        reference = study.counterpart(row.cell)
+        if reference:
+            pairs.append((row.cell, reference))
+    return _describe_batches(study, pairs)
+
+
+def _describe_batches(study: Study, pairs: Sequence[tuple[Cell, Cell]]) -> str:
+    """Return that times compare per sample, with the batches; "" if no two batches differ."""
+    batches: dict[tuple[int, int], None] = {}
+    for cell, other in pairs:
+        if cell.job and other.job and cell.job.batch_size != other.job.batch_size:
+            batches[cell.job.batch_size, other.job.batch_size] = None
+    if not batches or not is_per_sample(study):
+        return ""
+    if len(batches) > 1:
+        return " per sample (global batches differ)"
+    [(batch, other_batch)] = batches
+    return f" per sample (global batches {batch} and {other_batch})"
 
 
 def _on_shared_machine(row: CellResult, other: Cell | None) -> str:
@@ -268,10 +310,13 @@ def _on_shared_machine(row: CellResult, other: Cell | None) -> str:
 
 
 def effect_lines(result: StudyResult) -> list[str]:
-    """Return what the answer leaves out, a line each: what other axes change in a loss or an
-    accuracy. The table of cells has all speed-ups."""
+    """Return what the answer leaves out, a line each: the fastest of some values of the axis, or
+    what other axes change in a loss or an accuracy. The table of cells has all speed-ups."""
     study = result.study
-    if not study.compare or study.compares_times:
+    if study.compares_times:
+        among = _describe_among(result)
+        return [among] if among else []
+    if not study.compare:
         return []
     other_axes = [axis for axis in study.axes if axis.name != study.compare]
     return [
@@ -281,6 +326,38 @@ def effect_lines(result: StudyResult) -> list[str]:
         ),
         *(_describe_alike(study, alike) for alike in find_alike_settings(result)),
     ]
+
+
+def _describe_among(result: StudyResult) -> str:
+    """Return the fastest of the values that the study file names, "" if one of them has no ratio to
+    the reference, or figures are in doubt."""
+    study = result.study
+    ratios = {label: result.overall.get(label, UNKNOWN_INTERVAL) for label in study.among}
+    if study.reference in ratios:
+        ratios[study.reference] = REFERENCE_INTERVAL
+    is_known = bool(ratios) and all(math.isfinite(ratio.value) for ratio in ratios.values())
+    if not is_known or result.doubts:
+        return ""
+    best_label = min(ratios, key=lambda label: ratios[label].value)
+    rows = [row for row in result.cells if row.cell.label(study.compare) == best_label]
+    figures = []
+    if best_label != study.reference:
+        gain_text = ratio_text(ratios[best_label].inverse())
+        unit_text = _describe_unit(study, rows)
+        averaged_text = f" on average of {len(rows)} cells" if len(rows) > 1 else ""
+        figures.append(f"{gain_text} as fast{unit_text} as {study.reference}{averaged_text}")
+    baseline = study.cell(study.baseline)
+    # Of several cells, none stands for the label.
+    if baseline and len(rows) == 1 and rows[0].speed_up and rows[0].cell != baseline:
+        is_told = study.counterpart(rows[0].cell) == baseline
+        unit_text = _describe_batches(study, [(rows[0].cell, baseline)])
+        speed_up_text = f"{ratio_text(rows[0].speed_up)} as fast{unit_text}"
+        if not is_told:
+            figures.append(f"{speed_up_text} as {cell_name(study, baseline)}")
+    if not figures:
+        return ""
+    names = listed(study.among, len(study.among))
+    return f"of {names}, {best_label} was fastest as measured: {' and '.join(figures)}"
 
 
 def _describe_alike(study: Study, alike: AlikeSettings) -> str:
@@ -336,12 +413,12 @@ def comparison_text(study: Study, row: CellResult) -> str:
     if is_bounded(ratio) and row.finding is Finding.NOT_SHOWN:
         return f"no difference shown between {label} and {reference_text}"
     if study.compares_times:
-        text = f"{label} takes {ratio_text(ratio)} as long as {reference_text}"
+        unit_text = _describe_unit(study, [row])
+        text = f"{label} takes {ratio_text(ratio)} as long{unit_text} as {reference_text}"
         if ratio.value < 1:
             shared_text = _on_shared_machine(row, study.counterpart(row.cell))
-            text = (
-                f"{label} is {ratio_text(ratio.inverse())} as fast as {reference_text}{shared_text}"
-            )
+            gain_text = ratio_text(ratio.inverse())
+            text = f"{label} is {gain_text} as fast{unit_text} as {reference_text}{shared_text}"
     elif is_bounded(ratio):
         change_words = change_range(study, ratio)
         text = (
@@ -350,4 +427,11 @@ def comparison_text(study: Study, row: CellResult) -> str:
     else:
         change_words = change_text(study, ratio.value)
         text = f"the {study.measured} of {label} is {change_words} against {reference_text}"
-    return text if is_bounded(ratio) else f"as measured, {text}; {CHANCE}"
+    return text if is_bounded(ratio) else f"as measured, {text}; {_describe_chance(study, row)}"
+
+
+def _describe_chance(study: Study, row: CellResult) -> str:
+    """Return why a comparison says nothing of chance, and what to do."""
+    if not row.repeats_itself:
+        return CHANCE
+    return f"{IDENTICAL}{SEED_HINT if study.gives_no_seed else ''}"

@@ -122,6 +122,10 @@ class StudyCall:
     """The number of hosts; 0 if it is not known."""
     is_trusted: bool = True
     """False if it was read from a file that this user has not written, or somebody has changed."""
+    typed_name: str = ""
+    """The study as the command line names it; "" if no command line does."""
+    other_options: tuple[str, ...] = ()
+    """Options of the command line that change no run, such as --run, in words."""
 
 
 @dataclass(frozen=True)

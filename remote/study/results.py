@@ -53,6 +53,8 @@ class CellResult:
     """The speed-up against the baseline; None if there is none."""
     is_same: bool = False
     """True if all its values are those of the reference, within rounding."""
+    repeats_itself: bool = False
+    """True if the repetitions of each cell of the study have one value, so that they count once."""
     doubt: Doubt | None = None
     """Why the comparison shows nothing."""
     speed_up_doubt: Doubt | None = None
@@ -114,6 +116,10 @@ def compute_results(progress: StudyProgress) -> StudyResult:
     draws = FEW_DRAWS if is_under_way else DRAWS
     scale = value_scale(study)
     blocks, table = _make_table(rows)
+    repeats_itself = not study.compares_times and _repeats_itself(table)
+    if repeats_itself:
+        # Runs that are the same to the last bit show as much as one of them: nothing of chance.
+        blocks, table = blocks[:1], _first_values(table)
     if is_per_sample(study):
         # A larger batch takes longer for a step, and trains more in it.
         table /= [row.cell.job.batch_size for row in rows if row.cell.job]
@@ -130,8 +136,9 @@ def compute_results(progress: StudyProgress) -> StudyResult:
             state,
             runs=tuple(row.counted_runs),
             cause=row.cause,
-            value=mean_interval(row.values, scale) if row.values else None,
+            value=_measure(row, scale, counts_once=repeats_itself),
             stability=check_stability(row.values),
+            repeats_itself=repeats_itself,
         )
         if column in comparisons:
             comparison = comparisons[column]
@@ -200,6 +207,30 @@ def _make_table(rows: list[CellProgress]) -> tuple[list[int], np.ndarray]:
             if run_end and run_end.value is not None:
                 table[block, column] = run_end.value
     return repetitions, table
+
+
+def _repeats_itself(table: np.ndarray) -> bool:
+    """Return whether cells have several runs, and all runs of each have the same value."""
+    has_repetitions = bool((np.isfinite(table).sum(axis=0) > 1).any())
+    spreads = np.nanmax(table, axis=0, initial=-math.inf) - np.nanmin(
+        table, axis=0, initial=math.inf
+    )
+    return has_repetitions and not (spreads > 0).any()
+
+
+def _first_values(table: np.ndarray) -> np.ndarray:
+    """Return the first value of each cell as the only row; NaN of a cell without one."""
+    firsts = np.full((1, table.shape[1]), np.nan)
+    for column in range(table.shape[1]):
+        finite_values = table[np.isfinite(table[:, column]), column]
+        firsts[0, column] = finite_values[0] if finite_values.size else math.nan
+    return firsts
+
+
+def _measure(row: CellProgress, scale: ValueScale, *, counts_once: bool) -> Interval | None:
+    """Return the value of a cell; None without a run."""
+    values = row.values[:1] if counts_once else row.values
+    return mean_interval(values, scale) if values else None
 
 
 def _list_pairs(study: Study, rows: list[CellProgress]) -> list[tuple[int, int]]:

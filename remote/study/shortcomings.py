@@ -8,6 +8,7 @@ from remote.format import count, listed
 from remote.run.state.progress import not_learned
 from remote.study.progress import CellState, StudyProgress
 from remote.study.results import StudyResult, is_per_sample
+from remote.study.wording import shown_key
 
 
 def limit_lines(result: StudyResult) -> list[str]:
@@ -32,13 +33,15 @@ def shortcoming_lines(result: StudyResult) -> list[str]:
     if is_per_sample(study):
         lines.append("compared per sample: global batches differ")
     missing_states = (CellState.FAILED, CellState.WAITING)
-    missing_keys = [row.cell.key for row in result.cells if row.state in missing_states]
+    missing_keys = [
+        shown_key(study, row.cell) for row in result.cells if row.state in missing_states
+    ]
     if missing_keys:
         total_text = count(len(result.cells), "cell")
         lines.append(f"not complete: {len(missing_keys)} of {total_text}: {listed(missing_keys)}")
     unstable_rows = [row for row in result.cells if not row.stability.is_stable]
     if unstable_rows:
-        names = listed([row.cell.key for row in unstable_rows])
+        names = listed([shown_key(study, row.cell) for row in unstable_rows])
         # Each repetition has another seed, so that more of them make a loss no steadier.
         if not study.compares_times:
             lines.append(f"differs from seed to seed by 10% or more: {names}")

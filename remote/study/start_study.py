@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,9 +13,11 @@ from typing import Any
 
 from remote.format import count, listed
 from remote.plan.plan import Script
+from remote.record.layout import QUICK
 from remote.study.folder import STUDY, SUFFIX, StudyCall, StudyFolder
 from remote.study.host_pool import without_labs
 from remote.study.progress import StudyProgress
+from remote.study.repeat import study_words, to_flags
 from remote.study.study import (
     Cell,
     Study,
@@ -25,9 +28,6 @@ from remote.study.study_file import parse_study, read_bundled_studies, read_stud
 from remote.study.tables import format_label, override
 from training.job import names_by_effect
 from training.setting import Effect
-
-QUICK = "-quick"
-"""The end of the name of a study's quick variant."""
 
 
 def parse_call(name: str, call: StudyCall) -> Study:
@@ -67,7 +67,7 @@ def find_study(
         study_name, text = read_study_text(name)
         folder = _variant(runs_dir, study_name, quick=quick)
         origin_name = name
-    call = StudyCall(text, given, places, quick, origin_name)
+    call = StudyCall(text, given, places, quick, origin_name, typed_name=name)
     return folder, _complete(folder, call, new=new) if folder.exists else call
 
 
@@ -161,10 +161,11 @@ def check_unchanged(folder: StudyFolder, call: StudyCall) -> None:
     if reasons:
         num_runs = sum(len(progress.cells[cell.key].counted) for cell in used_cells)
         lost_text = f"{count(num_runs, 'run')} would no longer fit. " if num_runs else ""
+        command = shlex.join(study_words(call.typed_name or folder.name, call))
         raise StudyError(
             f"{folder.name} has been started, and since then changed: {'; '.join(reasons)}. "
-            f"{lost_text}Start over with --new, which keeps the earlier results under another "
-            "name, or undo the change"
+            f"{lost_text}Undo the change, or start over with --new, which keeps the earlier "
+            f"results under another name:\n{command}"
         )
 
 
@@ -226,4 +227,4 @@ def _format_setting(value: object) -> str:
 
 def _format_options(options: Mapping[str, Any]) -> str:
     """Return options as a person types them."""
-    return " ".join(f"--{key} {value}" for key, value in options.items()) or "no options"
+    return shlex.join(to_flags(options)) or "no options"

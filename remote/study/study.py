@@ -180,6 +180,8 @@ class Study:
     """True for the short variant of --quick."""
     text: str
     """The text of the file."""
+    among: tuple[str, ...] = ()
+    """Labels of the compared axis of which the answer also names the best alone."""
     overrides: tuple[str, ...] = ()
     """The settings that the command line gave in place of those of the file."""
 
@@ -187,6 +189,15 @@ class Study:
     def is_of_script(self) -> bool:
         """Return whether its runs are of a script."""
         return any(cell.job is None for cell in self.cells)
+
+    @property
+    def gives_no_seed(self) -> bool:
+        """Return whether it is of a script that does not hear which repetition it is."""
+        return any(
+            isinstance(cell.work, Script)
+            and REPETITION not in " ".join((*cell.work.words, cell.work.before))
+            for cell in self.cells
+        )
 
     @property
     def compares_times(self) -> bool:

@@ -150,6 +150,7 @@ def _read_study(
         target=keys.target,
         is_quick=is_quick,
         text=mistakes.text,
+        among=_read_among(compare, axis, reader) if axis else (),
         overrides=tuple(
             f"{key} {format_label(value)}"
             for key, value in given.items()
@@ -203,6 +204,16 @@ def _read_reference(compare: CompareKeys, axis: str, reader: CellReader) -> str:
     if reader.has_all_labels:
         _choose("reference", reference_label, labels, reader.mistakes, "compare")
     return reference_label
+
+
+def _read_among(compare: CompareKeys, axis: str, reader: CellReader) -> tuple[str, ...]:
+    """Return the labels of the axis of which the answer names the best alone."""
+    labels = list(dict.fromkeys(dict(cell_labels)[axis] for cell_labels in reader.all_labels))
+    among_labels = tuple(map(format_label, compare.among))
+    if reader.has_all_labels:
+        for label in among_labels:
+            _choose("among", label, labels, reader.mistakes, "compare")
+    return among_labels
 
 
 def _read_baseline(compare: CompareKeys, reader: CellReader) -> str:

@@ -109,6 +109,7 @@ class CompareKeys(BaseModel):
     axis: Any = None
     reference: Any = None
     baseline: dict[str, Any] | None = Field(None, description="a value of each axis: { nodes = 1 }")
+    among: list[Any] = Field([], description='values of the axis in a list: ["ring", "ddp"]')
 
 
 RankCount = Annotated[int, Field(ge=1, le=RANKS, description=f"a whole number from 1 to {RANKS}")]

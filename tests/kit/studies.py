@@ -9,6 +9,7 @@ from pathlib import Path
 
 from remote.events import SessionClosed
 from remote.metrics.conditions import find_conditions
+from remote.plan.plan import Plan
 from remote.study.folder import RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
 from remote.study.study import Study, Trial
 from remote.study.study_file import parse_study
@@ -21,11 +22,18 @@ BYTES = 61_706 * 4
 """The gradients of the model, as `History.training` has it."""
 
 
-def history(trial: Trial, seconds: float, name: str, steps: int = 12, threads: int = 1) -> History:
+def history(
+    trial: Trial,
+    seconds: float,
+    name: str,
+    steps: int = 12,
+    threads: int = 1,
+    on_hosts: Callable[[Plan], Plan] = lambda plan: plan,
+) -> History:
     """A run of a trial with so many threads per rank: each step took `seconds`, of which 60% went
     into computing and 30% into waiting; rank 0 is the last one at each. Its loss falls from 2 in
     the same way in all runs."""
-    of = History(replace(plan(trial.cell.place.nodes), run=name, work=trial.work))
+    of = History(on_hosts(replace(plan(trial.cell.place.nodes), run=name, work=trial.work)))
     hosts = range(len(of.plan.hosts))
     for host in hosts:
         of.say(host, hello(of.plan.hosts[host].name, host))
@@ -74,20 +82,26 @@ def study(
     failed: Callable[[Trial], str] = lambda trial: "",
     places: dict[str, object] | None = None,
     threads: Callable[[Trial], int] = lambda trial: 1,
+    name: str = "small",
+    given: dict[str, object] | None = None,
+    quick: bool = False,
+    on_hosts: Callable[[Plan], Plan] = lambda plan: plan,
 ) -> tuple[StudyFolder, Study]:
     """A study that was run: each trial took `seconds` per step, or failed of that cause. Its ranks
-    had so many `threads`."""
-    folder = StudyFolder.of(runs_dir, "small")
-    found = parse_study(folder.name, text)
-    folder.keep(StudyCall(text, {}, places or {}, quick=False))
+    had so many `threads`. `given` are the settings of its command line; `on_hosts` changes the
+    plans of its runs."""
+    folder = StudyFolder.of(runs_dir, name)
+    found = parse_study(folder.name, text, given, quick=quick)
+    folder.keep(StudyCall(text, given or {}, places or {}, quick=quick))
     for number, trial in enumerate(found.trials()):
-        name = f"20261123-{number:06}-{trial.work.sync}"
-        folder.write(RunBegun(trial.key, name))
+        run = f"20261123-{number:06}-{getattr(trial.work, 'sync', 'script')}"
+        run += "" if name == "small" else f"-{name}"
+        folder.write(RunBegun(trial.key, run))
         if cause := failed(trial):
-            folder.write(RunEnded(trial.key, name, TrialOutcome.FAILED, cause=cause))
+            folder.write(RunEnded(trial.key, run, TrialOutcome.FAILED, cause=cause))
             continue
-        of = history(trial, seconds(trial), name, threads=threads(trial))
+        of = history(trial, seconds(trial), run, threads=threads(trial), on_hosts=on_hosts)
         recorded(runs_dir, of)
-        ended = RunEnded(trial.key, name, TrialOutcome.COUNTED, seconds(trial))
+        ended = RunEnded(trial.key, run, TrialOutcome.COUNTED, seconds(trial))
         folder.write(replace(ended, conditions=find_conditions(of.state())))
     return folder, found

@@ -4,6 +4,7 @@ measured twice."""
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def counted(folder: Path) -> dict[str, list[str]]:
 
 def test_a_cell_of_which_a_rank_was_killed_is_measured_by_the_next_call(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TEXT)
-    first = begin(tmp_path, *HERE)
+    first = begin(tmp_path, *HERE, "--lr", "0.03")
     broken = long_run(first)
     wait(lambda: told(tmp_path, broken, "spawned"), "a rank")
     psutil.Process(told(tmp_path, broken, "spawned")[0]["pid"]).kill()
@@ -86,6 +87,13 @@ def test_a_cell_of_which_a_rank_was_killed_is_measured_by_the_next_call(tmp_path
     changed = run(tmp_path, "study", *HERE, "--batch-size", "8", "--dry-run")
     assert changed.returncode == 2
     assert "changed: batch_size 16, now 8. 1 run would no longer fit" in changed.stderr
+    # The command that it proposes does what was meant.
+    _, _, *afresh = shlex.split(changed.stderr.splitlines()[-1])
+    assert afresh == ["study", "tiny.toml", "--new", *HERE[1:], "--lr", "0.03", "--batch-size", "8"]
+    dry = run(tmp_path, *afresh, "--dry-run", "--json")
+    assert dry.returncode == 0, dry.stderr
+    jobs = [json.loads(line)["job"] for line in dry.stdout.splitlines()]
+    assert [(job["batch_size"], job["lr"]) for job in jobs] == [(8, 0.03)] * 2
 
     second = run(tmp_path, "study", *HERE, "--run")
     assert second.returncode == 0, second.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from remote.lab import spec
-from remote.record.layout import PLAN
+from remote.record.layout import PLAN, QUICK
 from remote.study import start_study as start
 from remote.study.folder import SUFFIX, StudyFolder
 from remote.study.study import Study, StudyError
@@ -83,6 +84,7 @@ def report(
         # Before runs are read: what may be refused comes first.
         _check_target(output_folder, submission)
         subjects = _read(studies, folders, runs_dir.absolute(), link_rate)
+        _keep_earlier_report(output_folder, studies, runs_dir.absolute())
         _write(output_folder, subjects, studies, submission)
 
 
@@ -141,7 +143,7 @@ def _study_folder(name: str, runs_dir: Path) -> StudyFolder | None:
     plain_name = name.rstrip("/").removesuffix(SUFFIX)
     if "/" in plain_name:
         return None
-    for candidate_name in (plain_name, f"{plain_name}{start.QUICK}"):
+    for candidate_name in (plain_name, f"{plain_name}{QUICK}"):
         study_folder = StudyFolder.of(runs_dir, candidate_name)
         if study_folder.exists:
             return study_folder
@@ -171,6 +173,45 @@ def _read(
     return subjects
 
 
+def _keep_earlier_report(
+    target: OutputFolder, studies: dict[StudyFolder, Study], runs_dir: Path
+) -> None:
+    """Move the report of an earlier study out of the way: one that was started over since then has
+    its name, and none of its runs. Raises: UsageError."""
+    from tui.report.data import read_run_names
+    from tui.report.write import JSON
+
+    data_path = target.path / JSON
+    earlier_runs = read_run_names(data_path) if JSON in target.written() else set()
+    own_runs = {entry.run for study_folder in studies for entry in study_folder.entries()}
+    if not studies or not earlier_runs or earlier_runs & own_runs:
+        return
+    earlier_name = _find_kept_study(studies, earlier_runs, runs_dir)
+    kept_path = target.path.with_name(f"report-{earlier_name}")
+    has_usual_name = target.path.name in {f"report-{folder.name}" for folder in studies}
+    if not earlier_name or not has_usual_name or kept_path.exists():
+        written_at = datetime.fromtimestamp(data_path.stat().st_mtime)
+        kept_path = target.path.with_name(f"{target.path.name}-{written_at:%Y%m%d-%H%M%S}")
+    try:
+        target.move_to(OutputFolder(kept_path, target.command))
+    except OSError as error:
+        raise UsageError(f"cannot write {kept_path}: {error.strerror or error}") from error
+    of_earlier = f"of {earlier_name}" if earlier_name else "of other runs"
+    narrate(f"{target.path} had a report {of_earlier}: it is kept as {kept_path}")
+
+
+def _find_kept_study(
+    studies: dict[StudyFolder, Study], earlier_runs: set[str], runs_dir: Path
+) -> str:
+    """Return the name under which --new has kept the study of these runs; "" if there is none."""
+    for study_folder in studies:
+        for path in sorted(runs_dir.glob(f"{glob.escape(study_folder.name)}-*{SUFFIX}")):
+            kept_folder = StudyFolder(path)
+            if earlier_runs & {entry.run for entry in kept_folder.entries()}:
+                return kept_folder.name
+    return ""
+
+
 def _write(
     target: OutputFolder,
     subjects: list[ReportSubject],
@@ -189,8 +230,8 @@ def _write(
         if submission:
             archive_path = folder / _archive(target)
             target.note([archive_path.name])
-            study_texts = {study_folder.name: study_folder.text() for study_folder in studies}
-            write_archive(archive_path, report_files, subjects, study_texts)
+            calls = {study_folder.name: study_folder.call() for study_folder in studies}
+            write_archive(archive_path, report_files, subjects, calls)
             echo(archive_path)
     except OSError as error:
         raise UsageError(f"cannot write {folder}: {error.strerror or error}") from error

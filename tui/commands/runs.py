@@ -114,10 +114,16 @@ def _list_entries(
 ) -> None:
     """Print the runs that pass these filters. Raises: QueryError."""
     keep_loaded_modules()  # to search them takes time if runs are many
-    passes_filters = query.parse(words)
+    query.parse(words)  # mistakes are told before runs are read
     read_errors: list[tuple[str, OSError]] = []
     all_entries = index.entries(runs_dir, lambda *read_error: read_errors.append(read_error))
+    named_words, quick_variants = query.name_quick_variants(words, all_entries)
+    passes_filters = query.parse(named_words)
     matching_entries = query.sort_runs(filter(passes_filters, all_entries), sort, reverse)
+    for study_name, quick_name in quick_variants.items():
+        narrate(
+            f"only the quick variant of {study_name} was started: these are runs of {quick_name}"
+        )
     if json:
         for run in matching_entries:
             echo(dumps(to_object(run)))

@@ -17,6 +17,7 @@ from remote.study.folder import StudyCall, StudyFolder
 from remote.study.host_pool import HostPool
 from remote.study.length import TrainingLength, lengthen
 from remote.study.progress import StudyProgress
+from remote.study.repeat import to_flags
 from remote.study.runner import StudyRunner
 from remote.study.study_file import parse_study, read_bundled_studies
 from remote.transport.registry import Transports
@@ -111,6 +112,9 @@ def study(
             quick=quick,
             new=new,
         )
+        study_call = replace(
+            study_call, other_options=_list_other_options(until_stable, as_lines, json, runs_dir)
+        )
         # A mistake in the study comes before one in the hosts.
         start.parse_call(folder.name, study_call)
         with _select_pool(study_call.places) as pool:
@@ -198,6 +202,22 @@ def _check_flags(as_lines: bool, dry_run: bool, json: bool) -> None:
     if json:
         raise UsageError("--json needs --run")
     check_terminal()
+
+
+def _list_other_options(
+    until_stable: float | None, as_lines: bool, json: bool, runs_dir: Path
+) -> tuple[str, ...]:
+    """Return the options that change no run, as a person types them."""
+    options: dict[str, object] = {}
+    if until_stable is not None:
+        options["until_stable"] = f"{until_stable:g}"
+    if as_lines:
+        options["run"] = True
+    if json:
+        options["json"] = True
+    if runs_dir != RUNS:
+        options["runs_dir"] = runs_dir
+    return tuple(to_flags(options))
 
 
 def _to_settings(flags: HostFlags) -> dict[str, Any]:

@@ -89,10 +89,18 @@ class OutputFolder:
         OSError."""
         for name in self.written().intersection(names):
             (self.path / name).unlink()
-            # The last parent is "." itself, the folder that was there before.
-            for folder in PurePosixPath(name).parents[:-1]:
-                with suppress(OSError):  # others have files there
-                    (self.path / folder).rmdir()
+            self._remove_empty_folders([name])
+
+    def move_to(self, target: OutputFolder) -> None:
+        """Move the files of the list to another folder, where they are listed. Raises: OSError."""
+        names = self.written()
+        target.note(names)
+        for name in names:
+            target_path = target.path / name
+            target_path.parent.mkdir(parents=True, exist_ok=True)
+            (self.path / name).rename(target_path)
+        target.note(names)
+        self._remove_empty_folders(names)
 
     def remove_below(self, name: str) -> None:
         """Remove the files of the list that this file or folder is or has. Raises: OSError."""
@@ -100,6 +108,14 @@ class OutputFolder:
         named_path = self.path / name
         if named_path.is_dir() and not named_path.is_symlink():
             named_path.rmdir()  # nothing was listed of an empty folder
+
+    def _remove_empty_folders(self, names: Iterable[str]) -> None:
+        """Remove the folders that these files were in, as far as nothing is left there."""
+        for name in names:
+            # The last parent is "." itself, the folder that was there before.
+            for folder in PurePosixPath(name).parents[:-1]:
+                with suppress(OSError):  # others have files there
+                    (self.path / folder).rmdir()
 
     def _is_own_file(self, name: str) -> bool:
         """Return True for a file in the folder to which no link and no ".." leads elsewhere."""

@@ -18,7 +18,6 @@ A script stands below [program] in place of [job], with the fields of `Script`:
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -30,6 +29,7 @@ import platformdirs
 import tomllib
 
 from remote.plan.plan import PlanError, Policy, Script
+from remote.toml_writer import format_toml_table, join_toml_tables
 from training.job import Job, JobError
 from training.registry import UnknownName
 from training.writing import make_private_folders, write_whole
@@ -157,20 +157,11 @@ def _format(preset: Preset, keep: bool) -> str:
         text = texts[field.name]
         if text != field.default:
             policy[key] = field.parse(text)
-    lines = [
-        "# A preset of rankboard's launch form.",
-        *_format_table(name, {key: getattr(work, key) for key in changed}),
-        *_format_table("policy", policy),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _format_table(name: str, table: Mapping[str, Any]) -> list[str]:
-    return ["", f"[{name}]", *(f"{key} = {_format_toml(value)}" for key, value in table.items())]
-
-
-def _format_toml(value: Any) -> str:
-    if isinstance(value, tuple):
-        value = list(value)
-    # JSON's lists and strings are those of TOML, but for the character that TOML forbids unescaped.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    job_table = {key: getattr(work, key) for key in changed}
+    return join_toml_tables(
+        [
+            ["# A preset of rankboard's launch form."],
+            format_toml_table(f"[{name}]", job_table),
+            format_toml_table("[policy]", policy),
+        ]
+    )

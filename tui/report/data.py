@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from remote.metrics import doubt as doubting
@@ -50,6 +51,15 @@ def to_json(subjects: Sequence[ReportSubject], chapters: Sequence[Chapter]) -> s
     objects = [_subject_object(subject, chapter) for subject, chapter in pairs]
     # NaN is no JSON: what is not known becomes null.
     return json.dumps(to_strict_json({"subjects": objects}), indent=1, ensure_ascii=False) + "\n"
+
+
+def read_run_names(path: Path) -> set[str]:
+    """Return the names of the runs that a data.json has; none if it is no such file."""
+    with suppress(OSError, ValueError, RecursionError, LookupError, TypeError):
+        subjects = json.loads(path.read_bytes())["subjects"]
+        cells = [cell for subject in subjects for cell in subject["cells"]]
+        return {str(run["run"]) for cell in cells for run in cell["runs"]}
+    return set()
 
 
 def _csv_rows(subject: ReportSubject) -> Iterator[dict[str, Any]]:

@@ -15,6 +15,7 @@ from remote.metrics.run import RunFigures, read_figures
 from remote.metrics.steps import StepTable
 from remote.plan.plan import PlanError
 from remote.record.events_file import RunFolderError
+from remote.record.layout import QUICK
 from remote.run.state.phases import RUNNING
 from remote.study.conclusion import answer_text, effect_lines, guess_text
 from remote.study.folder import (
@@ -25,9 +26,11 @@ from remote.study.folder import (
     TrialOutcome,
 )
 from remote.study.progress import CellProgress, StudyProgress
+from remote.study.repeat import study_words
 from remote.study.results import StudyResult, compute_results
 from remote.study.shortcomings import shortcoming_lines
 from remote.study.study import Cell, Study, Trial, split_trial_key
+from remote.study.wording import shown_labels
 from tui.compare.verdict_text import format_verdicts
 from tui.kit.palette import RUN_LETTERS
 from tui.report.subject import LineAxis, ReportSubject, RunGroup, UncountedRun
@@ -69,7 +72,7 @@ class SubjectReader:
                 *shortcoming_lines(result),
             ),
             groups=tuple(groups),
-            command=_study_command(folder.name, call),
+            command=shlex.join(study_words(_find_typed_name(folder, call), call)),
             result=result,
             times=time_cells(progress, groups),
             axis=line_axis,
@@ -120,10 +123,11 @@ class SubjectReader:
             # The journal of an older study has no conditions.
             cell_progress.counted[repetition] = replace(run_end, conditions=run.conditions)
         link_text = place.link or str(places.get("link", ""))
-        other_labels = [(name, label) for name, label in cell.labels if name != line_axis.name]
+        labels = shown_labels(study, cell)
+        other_labels = [(name, label) for name, label in labels if name != line_axis.name]
         return RunGroup(
             name=cell.key,
-            label=_join_labels(cell.labels),
+            label=_join_labels(labels),
             line=_join_labels(other_labels),
             position=_find_position(cell, line_axis),
             nodes=place.nodes,
@@ -239,32 +243,7 @@ def _slowest_rate(link: str, nodes: int) -> float:
     return min(spec.parse(num_hosts, link).rates[:nodes]) / BITS
 
 
-# Commands -----------------------------------------------------------------------------------------
-
-
-def _study_command(name: str, call: StudyCall) -> str:
-    """Return the command that makes the study anew."""
-    if call.quick:
-        # The folder of a quick study has this at its end, the study itself has not.
-        name = name.removesuffix("-quick")
-    command_words = ["rankboard", "study", name, "--new"]
-    if call.quick:
-        command_words.append("--quick")
-    command_words += _to_flags(call.places)
-    command_words += _to_flags(call.given)
-    return shlex.join(command_words)
-
-
-def _to_flags(values: Mapping[str, Any]) -> list[str]:
-    """Return options as a person types them."""
-    flag_words = []
-    for key, value in values.items():
-        flag_name = key.replace("_", "-")
-        if isinstance(value, bool):
-            flag_words.append(f"--{flag_name}" if value else f"--no-{flag_name}")
-        elif isinstance(value, list | tuple):
-            for item in value:
-                flag_words += [f"--{flag_name}", str(item)]
-        else:
-            flag_words += [f"--{flag_name}", str(value)]
-    return flag_words
+def _find_typed_name(folder: StudyFolder, call: StudyCall) -> str:
+    """Return the name by which a study was started: that of a quick variant has an end of its
+    own."""
+    return folder.name.removesuffix(QUICK) if call.quick else folder.name

@@ -3,7 +3,8 @@
 NAME/
     README.md          what is what, and where to begin
     report/            the report: report.html, report.md, pictures, values
-    configuration/     STUDY.toml of each study, RUN.json of each run: the plan, without secrets
+    configuration/     STUDY.toml of each study as it was run, hosts.toml without what is private,
+                       RUN.json of each run: the plan, without secrets
     logs/RUN/          rank-N.log of every rank; report.txt, the classification report
     code/training/     training loop, models and sync methods, as they are installed now; of a
                        script code/ has the file, as it is on this machine now
@@ -15,22 +16,24 @@ import json
 import posixpath
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from remote.metrics.run import RunFigures
 from remote.plan.main_program import find_main_program
 from remote.plan.needs import names_on_host
-from remote.plan.plan import Plan, Script
+from remote.plan.plan import Plan, Script, Upload
 from remote.record import summary
 from remote.record.files import is_folder
 from remote.record.layout import LOGS, REPORT
 from remote.record.read import load_plan
 from remote.record.trust import has_ways
+from remote.study.folder import StudyCall
 from remote.transport.registry import is_here
 from tui.report.data import shorten_paths
+from tui.report.packed_study import CODE, CONFIGURATION, PackedStudy, pack_studies
 from tui.report.pages import escape_markdown, indent_code, markdown_row
 from tui.report.subject import ReportSubject
 
@@ -38,13 +41,14 @@ SUFFIX = ".zip"
 SCRIPT_SUFFIX = ".py"
 LARGEST_SCRIPT = 2**20
 """Bytes of a script."""
-CODE = "training"
+PACKAGE = "training"
 """The package that runs on the hosts."""
 CACHE = "__pycache__"
 FILE_MODE = 0o644
 FOLDERS = {
     "report/": "the report: open report.html in a browser; report.md is the same to edit",
-    "configuration/": "the file of each study, and the plan of each run as JSON",
+    "configuration/": "the file of each study with all settings as it was run, the hosts file "
+    "without what is private, and the plan of each run as JSON",
     "logs/": "of each run the output of every rank, and the classification report",
 }
 CODE_OF_JOBS = "the code of the training, as it is installed now: loop.py, models, datasets, sync"
@@ -56,11 +60,11 @@ def write_archive(
     target: Path,
     report_files: Sequence[str],
     subjects: Sequence[ReportSubject],
-    studies: dict[str, str],
+    calls: Mapping[str, StudyCall],
 ) -> None:
     """Write the archive of a report that is written beside it.
 
-    `studies` has the texts of study files by name. Raises: OSError.
+    `calls` has how each study was called, by its name. Raises: OSError.
     """
     archive_name = target.name.removesuffix(SUFFIX)
     runs = [run for subject in subjects for run in subject.runs]
@@ -68,8 +72,13 @@ def write_archive(
     # An archive that was there stays until the new one is whole.
     partial_file = target.with_name(f".{target.name}.part")
     with zipfile.ZipFile(partial_file, "w", zipfile.ZIP_DEFLATED) as archive:
-        scripts = {name: path for run in runs for name, path in _find_scripts(run)}
-        readme = _write_readme(archive_name, subjects, has_scripts=bool(scripts)).encode()
+        scripts_of_run = {run.name: dict(_find_scripts(run)) for run in runs}
+        scripts: dict[str, Path] = {}
+        for run_scripts in scripts_of_run.values():
+            scripts |= run_scripts
+        packed_runs = {name for name, run_scripts in scripts_of_run.items() if run_scripts}
+        studies = pack_studies(subjects, calls, packed_runs)
+        readme = _write_readme(archive_name, subjects, studies, has_scripts=bool(scripts)).encode()
         named_files = _collect_files(target.parent, report_files, runs, studies, scripts)
         for file_path, file_data in (("README.md", readme), *named_files):
             # By default, files that are unpacked may be read by nobody.
@@ -83,26 +92,28 @@ def _collect_files(
     folder: Path,
     report_files: Sequence[str],
     runs: Sequence[RunFigures],
-    studies: dict[str, str],
+    studies: Sequence[PackedStudy],
     scripts: dict[str, Path],
 ) -> Iterator[NamedFile]:
     for file_name in sorted(report_files):
         yield f"report/{file_name}", (folder / file_name).read_bytes()
-    for file_name, text in studies.items():
-        yield f"configuration/{file_name}.toml", text.encode()
+    # Studies that ran on the same hosts share the hosts file.
+    texts = {name: text for study in studies for name, text in study.files.items()}
+    for file_name, text in texts.items():
+        yield f"{CONFIGURATION}/{file_name}", text.encode()
     for run in runs:
         yield from _files_of_run(run)
     for file_name, path in scripts.items():
-        yield f"code/{file_name}", path.read_bytes()
+        yield f"{CODE}/{file_name}", path.read_bytes()
     if any(run.job for run in runs):
-        yield from _source_files(resources.files(CODE), f"code/{CODE}")
+        yield from _source_files(resources.files(PACKAGE), f"{CODE}/{PACKAGE}")
 
 
 def _files_of_run(run: RunFigures) -> Iterator[NamedFile]:
     # Not the plan as it is: this leaves its secrets out.
     plan_object = shorten_paths(summary.describe_plan(load_plan(run.folder)))
     plan_json = json.dumps(plan_object, indent=2) + "\n"
-    yield f"configuration/{run.name}.json", plan_json.encode()
+    yield f"{CONFIGURATION}/{run.name}.json", plan_json.encode()
     logs_folder = run.folder / LOGS
     log_paths = sorted(logs_folder.glob("rank-*.log")) if is_folder(logs_folder) else []
     for path in (*log_paths, run.folder / REPORT):
@@ -122,8 +133,7 @@ def _find_scripts(run: RunFigures) -> Iterator[tuple[str, Path]]:
     plan = load_plan(run.folder)
     for source in _find_sources(plan):
         for word in (*run.script, *_programs(plan)):
-            # What is uploaded is the script itself, or the folder that holds it.
-            script_path = source if source.name == Path(word).name else source / word
+            script_path = _find_file(source, word)
             is_script = script_path.suffix == SCRIPT_SUFFIX and script_path.is_file()
             if is_script and script_path.stat().st_size <= LARGEST_SCRIPT:
                 # An archive unpacks nothing outside of its own folder.
@@ -131,12 +141,24 @@ def _find_scripts(run: RunFigures) -> Iterator[tuple[str, Path]]:
                 yield (Path(word).as_posix() if is_inside else script_path.name), script_path
 
 
-def _find_sources(plan: Plan) -> list[Path]:
+def _find_sources(plan: Plan) -> list[Upload]:
     """Return what has the scripts on this machine: what was uploaded, or the folder of ranks that
     worked here."""
     if not plan.uploads and has_ways(plan) and is_here(plan.hosts):
-        return [Path(plan.cwd(0))]
-    return [Path(upload.source) for upload in plan.uploads]
+        return [Upload(plan.cwd(0), "")]
+    return list(plan.uploads)
+
+
+def _find_file(source: Upload, word: str) -> Path:
+    """Return the path on this machine of a file that a command line names on the hosts."""
+    source_path = Path(source.source)
+    # What is uploaded is the script itself, or a folder that holds it.
+    if source_path.name == Path(word).name:
+        return source_path
+    target_path = PurePosixPath(source.target)
+    word_path = PurePosixPath(word)
+    is_below = bool(source.target) and word_path.is_relative_to(target_path)
+    return source_path / (word_path.relative_to(target_path) if is_below else word_path)
 
 
 def _programs(plan: Plan) -> Iterator[str]:
@@ -160,18 +182,27 @@ def _source_files(source: Traversable, name: str) -> Iterator[NamedFile]:
 # README.md ----------------------------------------------------------------------------------------
 
 
-def _write_readme(name: str, subjects: Sequence[ReportSubject], *, has_scripts: bool) -> str:
-    """Return what the archive holds, as Markdown."""
+def _write_readme(
+    name: str,
+    subjects: Sequence[ReportSubject],
+    studies: Sequence[PackedStudy],
+    *,
+    has_scripts: bool,
+) -> str:
+    """Return what the archive holds, and how to repeat it, as Markdown."""
     readme_lines = [f"# {escape_markdown(name)}", ""]
     readme_lines += [f"- {escape_markdown(subject.heading)}" for subject in subjects]
     readme_lines += ["", markdown_row(("folder", "what it is")), "|---|---|"]
     readme_lines += [markdown_row(folder) for folder in FOLDERS.items()]
     if any(run.job for subject in subjects for run in subject.runs):
-        readme_lines.append(markdown_row((f"code/{CODE}/", CODE_OF_JOBS)))
+        readme_lines.append(markdown_row((f"{CODE}/{PACKAGE}/", CODE_OF_JOBS)))
     if has_scripts:
-        readme_lines.append(markdown_row(("code/", CODE_OF_SCRIPTS)))
-    commands = [subject.command for subject in subjects if subject.command]
-    if commands:
-        readme_lines += ["", "Commands that repeat it:", ""]
-        readme_lines.append(indent_code(commands))
+        readme_lines.append(markdown_row((f"{CODE}/", CODE_OF_SCRIPTS)))
+    if studies:
+        readme_lines += ["", "Commands that repeat it, in the folder of this file:", ""]
+        readme_lines.append(indent_code([study.command for study in studies]))
+        remarks = dict.fromkeys(remark for study in studies for remark in study.remarks())
+        if remarks:
+            readme_lines += ["", "Before that:", ""]
+            readme_lines += [f"- {escape_markdown(remark)}" for remark in remarks]
     return "\n".join([*readme_lines, ""])

@@ -12,6 +12,7 @@ from remote.statistics.interval import Interval, IntervalMethod, ValueScale, hid
 from remote.study.progress import CellState
 from remote.study.results import CellResult, StudyResult, value_scale
 from remote.study.study import METRIC_PREFIX, Study
+from remote.study.wording import shown_labels
 from tui.kit.text_table import GAP, column_widths
 
 CellGroup = tuple[CellResult, ...]
@@ -106,7 +107,7 @@ def _make_table(
 def list_labels(study: Study, group: CellGroup) -> list[str]:
     """Return the labels of the cells of a row, one for each axis: "all_reduce = ring"."""
     labels = []
-    for axis, label in group[0].cell.labels:
+    for axis, label in shown_labels(study, group[0].cell):
         is_joined = axis == study.compare and len(group) > 1
         labels.append(join_compared(study, group) if is_joined else label)
     return labels or ["all"]
@@ -172,7 +173,7 @@ def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
     finding = row.comparison.finding
     # Without bounds there was one run: the interval of two is wide, but finite.
     if not math.isfinite(ratio.high - ratio.low):
-        return "one run only"
+        return "runs are identical" if row.repeats_itself else "one run only"
     if finding is Finding.NOT_SHOWN:
         return finding.value if intervals else "no difference"
     if study.compares_times:

@@ -14,6 +14,7 @@ from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming
 
 TITLE = "How it was measured"
+COMMAND_TITLE = "Command that repeats it, in the folder where it was made"
 TABLE_TITLE = "Runs in the order in which they were made"
 HEAD = ("started", "cell", "repetition", "run", "s/iter", "warm-up", "verdict", "remark")
 NOTE = (
@@ -30,7 +31,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section:
     """Make the table of all runs in the order in which they were made, and the commands."""
     table = make_table(TABLE_TITLE, HEAD, _rows(subject, timing), NOTE)
     paragraphs = list(_paragraphs(subject, timing))
-    texts = [TextBlock("Command that repeats it", [subject.command])] if subject.command else []
+    texts = [TextBlock(COMMAND_TITLE, [subject.command])] if subject.command else []
     return Section("procedure", TITLE, paragraphs, [table], (), texts)
 
 

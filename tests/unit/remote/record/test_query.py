@@ -7,7 +7,7 @@ import time
 import pytest
 
 from remote.record.entry import Entry
-from remote.record.query import QueryError, parse, sort_runs
+from remote.record.query import QueryError, name_quick_variants, parse, sort_runs
 
 RING = {"sync": "ring", "sync_option": ["bucket_mb=10"], "model": "vgg11", "lr": 0.01}
 NOON = time.mktime(time.strptime("2026-11-20 12:00:00", "%Y-%m-%d %H:%M:%S"))
@@ -71,6 +71,29 @@ def chosen(*words: str) -> str:
 )
 def test_words_choose_runs(words: str, numbers: str) -> None:
     assert chosen(*words.split()) == numbers
+
+
+QUICK = (Entry("a-1", study="ways-quick"), Entry("b-2", study="nodes"))
+BOTH = (*QUICK, Entry("c-3", study="ways"), Entry("d-4", study="nodes-quick"))
+
+
+@pytest.mark.parametrize(
+    ("words", "runs", "expected"),
+    [
+        ("study=ways star", QUICK, "study=ways-quick star"),
+        ("study==ways,nodes", QUICK, "study=ways-quick,nodes"),
+        ("study=ways", BOTH, "study=ways"),
+        ("study=nodes", BOTH, "study=nodes"),
+        ("study=links", QUICK, "study=links"),
+        ("study!=ways note=ways ways study=", QUICK, "study!=ways note=ways ways study="),
+    ],
+)
+def test_a_study_without_runs_stands_for_its_quick_variant(
+    words: str, runs: tuple[Entry, ...], expected: str
+) -> None:
+    named_words, studies = name_quick_variants(words.split(), runs)
+    assert named_words == expected.split()
+    assert studies == ({"ways": "ways-quick"} if "ways-quick" in expected else {})
 
 
 def test_all_mistakes_are_told_at_once() -> None:

@@ -505,6 +505,24 @@ def test_where_data_lie_is_no_change(tmp_path: Path) -> None:
     assert (afresh.given, afresh.places) == ({"epochs": 2}, {"local": 2})
 
 
+def test_a_refused_change_names_the_command_that_makes_it(tmp_path: Path) -> None:
+    """With all that was given at first, and with what this call gives."""
+    file = tmp_path / "two.toml"
+    file.write_text(TEXT)
+    given = {"model": "lenet5", "dataset": "digits", "verify_data": False}
+    places = {"hosts": "my hosts.toml", "nodes": 2}
+    folder, call = start.find_study(str(file), tmp_path, given, places, quick=True)
+    with start.hold_study(folder, call, new=False):
+        folder.write(RunEnded("nodes=2 method=alone #1", "run", TrialOutcome.COUNTED, 0.5))
+    _, other = start.find_study(str(file), tmp_path, {"batch_size": 96}, {}, quick=True)
+    with pytest.raises(StudyError) as error:
+        start.check_unchanged(folder, replace(other, other_options=("--run",)))
+    assert str(error.value).splitlines()[-1] == (
+        f"rankboard study {file} --new --quick --hosts 'my hosts.toml' --num-hosts 2 "
+        "--model lenet5 --dataset digits --no-verify-data --batch-size 96 --run"
+    )
+
+
 LINKS = """
 [job]
 steps = 40
@@ -911,7 +929,7 @@ def test_two_runs_are_too_few_for_an_interval(runs: int, bounds: bool) -> None:
     [
         ((1.0, 0.5, 4.0), "; the fastest, ring, is 8 times (X to Y) as fast as ddp"),
         ((1.0, 2.0, 4.0), "; the fastest, all_reduce, is 4 times (X to Y) as fast as ddp"),
-        ((1.0, 0.9, 0.2), "; the fastest, ring, is 0.222 times (X to Y) as fast as ddp"),
+        ((1.0, 0.9, 0.2), "; the fastest of the others, ring, is 0.222 times (X to Y)"),
         ((1.0, 0.3, 0.3), "; the fastest, ring, is 1 times (X to Y) as fast as ddp"),
     ],
 )

@@ -192,6 +192,20 @@ def test_a_run_that_cannot_be_read_is_told(
     assert done.stderr == f"rankboard: {names[0]}: its plan.json cannot be read: it is not a plan\n"
 
 
+def test_runs_of_a_study_that_was_only_tried_are_found(
+    run: Callable[..., Done], names: list[str], tmp_path: Path
+) -> None:
+    study = StudyFolder.of(tmp_path / "runs", "ways-quick")
+    with study.held():
+        study.write(RunBegun("method=ring #1", names[1]))
+    done = run(runs, words=["study=ways"])
+    assert [row.split()[0] for row in done.stdout.splitlines()[1:]] == [names[1]]
+    assert done.stderr.splitlines()[0] == (
+        "rankboard: only the quick variant of ways was started: these are runs of ways-quick"
+    )
+    assert "quick variant" not in run(runs, words=["study=ways-quick"]).stderr
+
+
 def test_where_none_fits_unread_files_are_told(
     run: Callable[..., Done], names: list[str], tmp_path: Path
 ) -> None:

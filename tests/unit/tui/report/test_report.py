@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import json
 import re
+import shutil
 import sys
 import zipfile
 from collections import Counter
@@ -25,12 +26,13 @@ from remote.plan.plan import Script, Upload
 from remote.record.marks import write_note
 from remote.study.folder import RunBegun, RunEnded, StudyCall, StudyFolder, TrialOutcome
 from remote.study.study import Trial
+from remote.study.study_file import parse_study
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan, raised
 from tests.kit.printing import HELLO
 from tests.kit.recorded import recorded
 from tests.kit.scripts import script, seen, started
-from tests.kit.studies import BYTES, study
+from tests.kit.studies import BYTES, history, study
 from training.job import Job
 from training.wire.host_events import Exited, HostSample, OutputText
 from training.wire.rank_events import Evaluated, Saved
@@ -372,7 +374,7 @@ def test_the_submission_has_what_an_assignment_asks_for(made: Path) -> None:
     assert "out/configuration/small.toml" in names
     parts = ("loop", "models/lenet5", "datasets/digits", "sync/ring", "sync/ddp", "sync/none")
     assert {f"out/code/training/{part}.py" for part in parts} <= {*names}
-    assert "rankboard study small --new" in readme
+    assert "rankboard study configuration/small.toml --local 4 --link 1gbit" in readme
     assert EVIL not in re.sub(r"^ {4}.*$", "", readme, flags=re.M)
     assert not any("__pycache__" in name for name in names)
     assert {one.date_time[0] for one in entries} == {datetime.now().year}
@@ -447,6 +449,70 @@ def test_a_quick_study_is_reported_under_its_own_name(run: Run, tmp_path: Path) 
     said = "only the quick variant of small was started: this reports small-quick"
     assert done.stderr == f"rankboard: {said}\n"
     assert "(quick variant)" in Path("report-small-quick/report.html").read_text()
+
+
+def start_over(folder: StudyFolder, kept_name: str) -> None:
+    """Keep a study under another name, as --new does, and make all its runs again."""
+    folder.path.rename(folder.path.with_name(f"{kept_name}.study"))
+    call = StudyFolder.of(folder.path.parent, kept_name).call()
+    folder.keep(call)
+    for number, trial in enumerate(parse_study(folder.name, call.text).trials()):
+        run = f"20261124-{number:06}-again"
+        recorded(folder.path.parent, history(trial, 0.2, run))
+        folder.write(RunBegun(trial.key, run))
+        folder.write(RunEnded(trial.key, run, TrialOutcome.COUNTED, 0.2))
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_the_report_of_a_study_that_was_started_over_keeps_the_earlier_one(
+    run: Run, tmp_path: Path
+) -> None:
+    folder, _ = study(tmp_path / "runs", QUICK, lambda trial: 0.1)
+    assert run(report, names=["small"], submission=True).returncode == 0
+    report_folder = Path("report-small")
+    earlier = {
+        str(path.relative_to(report_folder)): path.read_bytes()
+        for path in report_folder.rglob("*")
+        if path.is_file()
+    }
+    (report_folder / "homework.md").write_text("mine")
+    # The same study again, with more runs or not: its report is replaced.
+    assert run(report, names=["small"], submission=True).stderr == ""
+
+    start_over(folder, "small-20261124-090000")
+    done = run(report, names=["small"])
+    assert done.returncode == 0
+    assert done.stderr == (
+        "rankboard: report-small had a report of small-20261124-090000: it is kept as "
+        "report-small-20261124-090000\n"
+    )
+    kept_folder = Path("report-small-20261124-090000")
+    kept = {str(path.relative_to(kept_folder)) for path in kept_folder.rglob("*") if path.is_file()}
+    assert kept == earlier.keys()
+    archive = "report-small.zip"
+    assert zipfile.is_zipfile(kept_folder / archive)
+    assert "-again" not in (kept_folder / "data.csv").read_text()
+    assert "-again" in (report_folder / "data.csv").read_text()
+    assert (report_folder / "homework.md").read_text() == "mine"
+    assert not (report_folder / archive).exists()  # it was of the earlier runs
+    # The kept one is a report as any other, and is replaced by one of the same runs.
+    done = run(report, names=["small-20261124-090000"])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_report_of_runs_that_are_gone_is_kept_by_its_time(run: Run, tmp_path: Path) -> None:
+    folder, _ = study(tmp_path / "runs", QUICK, lambda trial: 0.1)
+    assert run(report, names=["small"], out=Path("mine")).returncode == 0
+    start_over(folder, "small-20261124-090000")
+    shutil.rmtree(tmp_path / "runs" / "small-20261124-090000.study")
+    done = run(report, names=["small"], out=Path("mine"))
+    [kept_folder] = Path().glob("mine-*")
+    assert done.stderr == (
+        f"rankboard: mine had a report of other runs: it is kept as {kept_folder}\n"
+    )
+    assert (kept_folder / "report.html").is_file()
+    assert Path("mine/report.html").is_file()
 
 
 # Runs ---------------------------------------------------------------------------------------------
