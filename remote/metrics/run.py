@@ -136,7 +136,8 @@ class RunFigures:
     """Yields the parts in which all steps are read; None if these are `steps`, or nobody asked."""
     metrics: tuple[MetricValue, ...] = ()
     prints_other_loss: bool = False
-    """It printed another loss than that of its steps, so that this is left out."""
+    """It printed another loss than that of its steps: its loss is the printed one, see
+    `loss_course`, and `steps` have the other one."""
     trains_apart: bool = False
     """The ranks of a script exchange nothing: each trains a model of its own."""
     conditions: Conditions = UNKNOWN
@@ -242,8 +243,6 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
     """Return the figures of a run from all that its records say."""
     plan = state.plan
     steps, zero = collector.steps.table(state.started)
-    if state.progress.prints_other_loss:
-        steps = steps.without_losses_of_watch()
     return RunFigures(
         name=plan.run,
         folder=folder,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,12 +63,6 @@ class StepTable:
     def by_rank(self, rank: int) -> StepTable:
         """Return the steps of one rank."""
         return self.where(self.rank == rank)
-
-    def without_losses_of_watch(self) -> StepTable:
-        """Return the steps without the losses that were not read from a log, see
-        `remote.run.state.script_rank.is_of_watch`."""
-        is_of_watch = (self.compute > 0) | (self.sync > 0)
-        return replace(self, loss=np.where(is_of_watch, np.nan, self.loss))
 
     def warm(self) -> StepTable:
         """Return all but the first iteration of each rank."""

@@ -30,7 +30,7 @@ from training.wire.host_events import Hello
 
 LATER_FACTS = ("busiest", "data_damaged", "data_unread", "data_unreachable", "link_speeds")
 """Facts of hosts that older runs lack."""
-HOW_FOUND = ("time", "evidence", "refused", "names_hosts", "pid")
+HOW_FOUND = ("time", "evidence", "refused", "names_hosts", "pid", "may_be_later")
 """Fields of a cause that only say how it was found, and how to make its text."""
 PHASES = ("data", "compute", "sync")
 """The parts of an iteration."""

@@ -15,7 +15,7 @@ from remote.run import host_records, launcher_records
 from remote.run.run_state import RunState, began_here
 from remote.run.series.step_times import RECENT
 from remote.run.state.host_state import FRESH
-from remote.run.state.script_rank import is_of_watch
+from remote.run.state.script_rank import ScriptRank, is_of_watch
 from remote.sanitise import fit
 from training.wire.events import Record, make_step_records
 from training.wire.host_events import Hello
@@ -137,6 +137,9 @@ def _apply_at_once(run: RunState, record: Record, steps: StepColumns) -> bool:
         return False
     # Much begins with the first steps of an attempt.
     if len(rank.pace) < RECENT:
+        return False
+    # Each one may decide what the script prints, which changes what counts from then on.
+    if isinstance(rank, ScriptRank) and rank.loss_match.is_awaited:
         return False
     # Each one that is no number may be the one that says that the run has diverged.
     if steps.loss_known[0] and not math.isfinite(steps.loss[0]):

@@ -132,7 +132,7 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
     rank.apply(event, when)
     if isinstance(event, ScriptMetrics):
         _note_printing_rank(run, rank)
-    _hide_step_losses(run, rank)
+    _hide_step_losses(run, rank, when)
     # After the rank has taken it in, so that a step has its own number.
     if run.trains(rank):
         run.curves.take(event, rank.rank, rank.step, when - run.started)
@@ -322,13 +322,14 @@ def _note_printing_rank(run: RunState, rank: RankState) -> None:
             any_rank.all_print_losses = True
 
 
-def _hide_step_losses(run: RunState, rank: RankState) -> None:
-    """Leave out the losses of steps of all ranks once one of them prints another quantity: means of
-    both would be of neither."""
+def _hide_step_losses(run: RunState, rank: RankState, when: float) -> None:
+    """Show the losses of steps of no rank once one of them prints another quantity: means of both
+    would be of neither."""
     if run.progress.prints_other_loss or not isinstance(rank, ScriptRank):
         return
     if rank.prints_other_loss:
         run.progress.prints_other_loss = True
+        run.note("", rank.describe_other_loss(), when)
         for other_rank in run.script_ranks:
             other_rank.hide_step_losses()
 

@@ -1,5 +1,6 @@
 """Find what an upload is made of: the files and empty folders below the named folders, without what
-.gitignore leaves out."""
+.gitignore leaves out, and without what rankboard itself has written into the folder where it was
+started."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from remote.format import size
 from remote.plan.plan import PlanError, Upload
 from remote.upload.digests import DigestCache
 from remote.upload.ignore import FILE, REPOSITORY, IgnoreRules
+from remote.upload.outputs import WrittenOutputs
 from training.transfer.entries import FileEntry, Stamp, stamp_of, stays_inside
 
 LARGE = 200 * 1000**2
@@ -123,7 +125,9 @@ def _walk_upload(upload: Upload) -> Iterator[UploadSource]:
     try:
         if os.path.isdir(upload.source):
             rules = IgnoreRules.above(Path(upload.source))
-            yield from _walk_folder(upload.source, upload.target, rules)
+            # Another folder is named on purpose, perhaps for the files that were exported there.
+            outputs = None if upload.target else WrittenOutputs()
+            yield from _walk_folder(upload.source, upload.target, rules, outputs)
         else:
             # A link that is named itself means what it leads to; links inside a folder stay
             # links.
@@ -136,20 +140,28 @@ def _unreadable(path: str, error: OSError) -> PlanError:
     return PlanError(f"upload: {printable(path)}: {error.strerror}; {ADVICE}")
 
 
-def _walk_folder(folder: str, target: str, rules: IgnoreRules) -> Iterator[UploadSource]:
+def _walk_folder(
+    folder: str, target: str, rules: IgnoreRules, outputs: WrittenOutputs | None
+) -> Iterator[UploadSource]:
     """Yield what travels of a folder; if it is nothing, the folder itself, as a script may write
     into it."""
     is_empty = True
-    for source in _walk_entries(folder, target, rules):
+    for source in _walk_entries(folder, target, rules, outputs):
         is_empty = False
         yield source
+    if outputs and outputs.has_left_out_below(folder):
+        return
     # A folder whose own .gitignore leaves out all, such as a venv, is left out itself.
     if is_empty and target and not os.path.lexists(f"{folder}/{FILE}"):
         yield UploadSource(folder, FileEntry(target, is_folder=True), stamp_of(os.lstat(folder)))
 
 
-def _walk_entries(folder: str, target: str, rules: IgnoreRules) -> Iterator[UploadSource]:
+def _walk_entries(
+    folder: str, target: str, rules: IgnoreRules, outputs: WrittenOutputs | None
+) -> Iterator[UploadSource]:
     rules = rules.inside(folder)
+    if outputs:
+        outputs.enter(folder)
     with os.scandir(folder) as entries:
         sorted_entries = sorted(entries, key=lambda entry: entry.name)
     for entry in sorted_entries:
@@ -159,8 +171,8 @@ def _walk_entries(folder: str, target: str, rules: IgnoreRules) -> Iterator[Uplo
             continue
         inner_target = f"{target}/{entry.name}" if target else entry.name
         if is_folder:
-            yield from _walk_folder(entry.path, inner_target, rules)
-        else:
+            yield from _walk_folder(entry.path, inner_target, rules, outputs)
+        elif not (outputs and outputs.leave_out(entry.path)):
             yield from _read_source(entry.path, inner_target)
 
 

@@ -37,6 +37,7 @@ from training.agent import MARKER
 from training.job import Job
 from training.transfer.entries import FileEntry, Misplaced, check_entry, stays_inside
 from training.transfer.tree import DamagedTransfer, Tree
+from tui.kit.output_folder import OutputFolder
 
 SCRIPT = Script(("python", "train.py"), fetch=("checkpoints", "reports"))
 
@@ -417,6 +418,26 @@ def test_a_folder_that_is_named_goes_though_it_is_left_out_above(tmp_path: Path)
     ] == [
         "data/.gitignore",
         "data/x",
+    ]
+
+
+def test_what_rankboard_has_written_is_left_out_unless_it_is_named(tmp_path: Path) -> None:
+    tree(tmp_path, {"train.py": "1", "report-a/mine.md": "2"})
+    for folder, command, names in (
+        ("exports/csv", "export", ["a-run/steps.csv", "a-run/run.json", "../../train.py"]),
+        ("report-a", "report", ["report.html"]),
+    ):
+        output_folder = OutputFolder(tmp_path / folder, command)
+        output_folder.note(names)
+        tree(tmp_path / folder, dict.fromkeys(names[:2], "3"))
+        (tmp_path / folder / names[0]).write_text("3")
+    everything = sources.find_sources([Upload(str(tmp_path), "")])
+    assert [source.entry.path for source in everything] == ["report-a/mine.md", "train.py"]
+    named = sources.find_sources([Upload(f"{tmp_path}/exports", "exports")])
+    assert [source.entry.path for source in named] == [
+        "exports/csv/.rankboard-files.json",
+        "exports/csv/a-run/run.json",
+        "exports/csv/a-run/steps.csv",
     ]
 
 

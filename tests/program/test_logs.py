@@ -133,6 +133,23 @@ def test_several_ranks_are_shown_together(
     }
 
 
+@pytest.mark.parametrize("tail", [None, 3])
+def test_what_ranks_wrote_to_stderr_is_printed_in_order_to_stdout(
+    run: Callable[..., Done], tmp_path: Path, tail: int | None
+) -> None:
+    traceback = "Traceback (most recent call last):\nValueError: bad label"
+    told = History(plan(2, script=True)).rank(0, OutputText(0, "stdout", "step 7"))
+    told.rank(1, OutputText(1, "stderr", traceback), Exited(1, 1))
+    recorded(tmp_path / "runs", told.ended())
+    done = run(logs, run=told.plan.run, tail=tail)
+    assert done.stdout.splitlines() == [
+        "[rank 0] step 7",
+        "[rank 1] Traceback (most recent call last):",
+        "[rank 1] ValueError: bad label",
+    ]
+    assert "ValueError" not in done.stderr
+
+
 @pytest.mark.parametrize("tail", [None, 5])
 @pytest.mark.parametrize(
     ("words", "remark"),

@@ -149,7 +149,7 @@ def test_a_program_that_fails_at_once_is_not_left(tmp_path: Path) -> None:
     assert "sees no steps and no values" not in done.stderr
     folder = done.stderr.split("recorded in ")[1].strip()
     shown = run(tmp_path, "logs", folder)
-    assert "[rank 1] train.py: error: unrecognized arguments: --lr 1" in shown.stderr
+    assert "[rank 1] train.py: error: unrecognized arguments: --lr 1" in shown.stdout
 
 
 LOGS = """

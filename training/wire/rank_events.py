@@ -208,6 +208,9 @@ class ScriptMetrics(Event):
     step: int
     epoch: float
     values: tuple[tuple[str, float], ...]
+    names_step: bool = False
+    """What was printed names the step, and counts as the watch does. Otherwise `step` is the newest
+    one at that time."""
 
 
 @immutable

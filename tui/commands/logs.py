@@ -72,14 +72,16 @@ def logs(
 ) -> None:
     """Print the output of the ranks of a run, in order of time.
 
-    The output comes from the records here, and from the hosts where they have more. Of a run that
-    was restarted, a line says where each attempt ended, and why.
+    What ranks wrote to stdout and to stderr is all printed to stdout, so that grep and > find
+    tracebacks as well. It comes from the records here, and from the hosts where they have more. Of
+    a run that was restarted, a line says where each attempt ended, and why.
 
     Examples:
       rankboard logs last
       rankboard logs last --rank 2 --follow
       rankboard logs last --rank 0,4-7
       rankboard logs last --tail 20
+      rankboard logs last | grep -A 20 Traceback
       rankboard logs last --parse
     """
     with open_run(run, hosts, runs_dir) as (launcher, kept_plan):
@@ -250,7 +252,7 @@ class _Output:
         self.has_printed = False
         """Anything of these ranks was output."""
         self._attempt = 0
-        self._held: deque[tuple[str, bool]] | None = None
+        self._held: deque[str] | None = None
         if tail is not None:
             self._held = deque(maxlen=tail)
 
@@ -258,8 +260,8 @@ class _Output:
         """Print what is held, and from now on everything at once."""
         held_lines = self._held or ()
         self._held = None
-        for line, is_error in held_lines:
-            echo(line, to_stderr=is_error)
+        for line in held_lines:
+            echo(line)
 
     def begin_with(self, records: Sequence[Record]) -> None:
         """Print these, of which nothing before them is known."""
@@ -282,8 +284,7 @@ class _Output:
             case Launched():  # where nothing is recorded of the launcher that restarted the run
                 self._print_boundary(record.attempt, cause.text() if cause else "")
             case OutputText() as text if is_output(record, self.ranks):
-                output_lines = prefix_lines(text, self.state.host_name(record.host))
-                self._print_lines(output_lines, is_error=text.stream == "stderr")
+                self._print_lines(prefix_lines(text, self.state.host_name(record.host)))
                 self.has_printed = True
 
     def _print_boundary(self, attempt: int, why: str) -> None:
@@ -291,11 +292,11 @@ class _Output:
         if attempt <= self._attempt:
             return
         end_text = f"attempt {attempt} ended" + (f": {one_line(why)}" if why else "")
-        self._print_lines(f"---- {end_text}; attempt {attempt + 1} begins ----\n", is_error=False)
+        self._print_lines(f"---- {end_text}; attempt {attempt + 1} begins ----\n")
         self._attempt = attempt
 
-    def _print_lines(self, lines: str, *, is_error: bool) -> None:
+    def _print_lines(self, lines: str) -> None:
         if self._held is None:
-            echo(lines, end="", to_stderr=is_error)
+            echo(lines, end="")
         else:
-            self._held.extend((line, is_error) for line in lines.split("\n")[:-1])
+            self._held.extend(lines.split("\n")[:-1])

@@ -34,8 +34,6 @@ class PartTask(NamedTuple):
     number: int
     """Its place among the parts."""
     part: StepPart
-    leaves_losses_out: bool
-    """See `StepTable.without_losses_of_watch`."""
 
 
 class TableFiles(Protocol[Rows]):
@@ -71,14 +69,12 @@ def write_tables(run: RunFigures, files: TableFiles[Any]) -> None:
         if run.all_steps is None:
             _append_all(files, _convert_steps(files.convert, run.steps))
         else:
-            _write_parts(files, run.all_steps(), run.prints_other_loss)
+            _write_parts(files, run.all_steps())
 
 
-def _write_parts(
-    files: TableFiles[Rows], parts: Iterable[StepPart], leaves_losses_out: bool
-) -> None:
+def _write_parts(files: TableFiles[Rows], parts: Iterable[StepPart]) -> None:
     """Write the rows of parts, one after the other. Raises: OSError; RunFolderError."""
-    tasks = (PartTask(number, part, leaves_losses_out) for number, part in enumerate(parts))
+    tasks = (PartTask(number, part) for number, part in enumerate(parts))
     if files.is_shared:
         deque(_map_tasks(partial(_append_part, files), tasks), maxlen=0)
     else:
@@ -99,10 +95,7 @@ def _append_part(files: TableFiles[Rows], task: PartTask) -> None:
 
 def _convert_part(convert: Callable[[ExportTable], Rows], task: PartTask) -> dict[str, Rows]:
     """Return the rows of a part, in a process of the pool. Raises: RunFolderError."""
-    steps = read_part(task.part)
-    if task.leaves_losses_out:
-        steps = steps.without_losses_of_watch()
-    return _convert_steps(convert, steps)
+    return _convert_steps(convert, read_part(task.part))
 
 
 def _convert_steps(convert: Callable[[ExportTable], Rows], steps: StepTable) -> dict[str, Rows]:

@@ -10,13 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-import msgspec
-
+from remote.upload.outputs import OUTPUT_LIST, read_output_names
 from training.writing import write_whole
 from tui.kit.exit import UsageError
 
-LIST = ".rankboard-files.json"
-"""The list, in the folder: the names of files by the command that wrote them."""
 NAMED = 3
 """Files that a message names."""
 
@@ -45,7 +42,7 @@ class OutputFolder:
 
     def written(self) -> set[str]:
         """Return the names of the files that the command has written, as far as they are there."""
-        return set(filter(self._is_own_file, self._lists().get(self.command, [])))
+        return set(filter(self._is_own_file, read_output_names(self.path).get(self.command, [])))
 
     def check(self, names: Iterable[str]) -> None:
         """Check that writing these files replaces none but the command's own. Raises:
@@ -64,7 +61,7 @@ class OutputFolder:
     def files(self) -> list[str]:
         """Return the names of all that is in the folder, but of the list itself."""
         with suppress(FileNotFoundError):
-            return [path.name for path in self.path.iterdir() if path.name != LIST]
+            return [path.name for path in self.path.iterdir() if path.name != OUTPUT_LIST]
         return []
 
     def files_of(self, name: str) -> list[str]:
@@ -81,11 +78,11 @@ class OutputFolder:
     def note(self, names: Iterable[str]) -> None:
         """Add files to the list. Do so before they are written, so that none is left unlisted.
         Raises: OSError."""
-        lists = self._lists()
+        lists = read_output_names(self.path)
         # Only what is still there: a file that the user has removed is not the command's any more.
         lists[self.command] = sorted(self.written().union(names))
         self.path.mkdir(parents=True, exist_ok=True)
-        write_whole(self.path / LIST, f"{json.dumps(lists, indent=1)}\n".encode())
+        write_whole(self.path / OUTPUT_LIST, f"{json.dumps(lists, indent=1)}\n".encode())
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove those of these files that are listed, and folders that become empty. Raises:
@@ -119,13 +116,6 @@ class OutputFolder:
             for folder in PurePosixPath(name).parents[:-1]:
                 with suppress(OSError):  # others have files there
                     (self.path / folder).rmdir()
-
-    def _lists(self) -> dict[str, list[str]]:
-        """Return the names of all commands, as the list has them: anybody may have written it."""
-        with suppress(OSError, ValueError, RecursionError):
-            list_json = (self.path / LIST).read_bytes()
-            return msgspec.json.decode(list_json, type=dict[str, list[str]])
-        return {}
 
     def _is_own_file(self, name: str) -> bool:
         """Return True for a file in the folder to which no link and no ".." leads elsewhere."""

@@ -165,6 +165,8 @@ def result_captions(state: RunState) -> list[str]:
 
 def _describe_loss_column(state: RunState) -> str:
     """Say which loss the table has, the same of all ranks."""
+    if state.progress.prints_other_loss:
+        return "the newest that each rank prints, which is another quantity than that of its steps"
     if any(rank.shows_printed_loss for rank in state.ranks):
         return "the newest that each rank prints"
     mean_text = f"mean of the last {RECENT} steps"

@@ -121,7 +121,8 @@ def as_death(
         rank.rank,
         f"stalled: {problem}",
         rank.step,
-        tuple(main_frames[:FRAMES]),
+        may_be_later=rank.holds_steps_back,
+        tail=tuple(main_frames[:FRAMES]),
         time=when,
     )
 

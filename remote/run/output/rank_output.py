@@ -128,8 +128,9 @@ class RankOutput:
         if not self._match.seen:
             return [record for record, _ in held_records]
         released_records = []
+        self._match.take_lines(named_step for _, named_step in held_records)
         for record, named_step in held_records:
-            event = _without_step(record.event, self._match.find_step(named_step))
+            event = _without_step(record.event, self._match.find_step(named_step), named_step)
             if event:
                 released_records.append(replace(record, event=event))
         return released_records
@@ -147,6 +148,8 @@ class RankOutput:
         if steps_made > 0 and now > self._step_at:
             step_seconds = (now - self._step_at) / steps_made
         next_numbers = iter(numbers)
+        if not source:
+            self._match.take_lines(reading.step for reading in readings)
         for reading in readings:
             values = self._values_of(source, reading.values)
             self._match.total = reading.steps or self._match.total
@@ -162,7 +165,9 @@ class RankOutput:
             if values:
                 step = self._step_of(source, reading)
                 named_values = tuple(values.items())
-                yield ScriptMetrics(self.rank, step, reading.epoch, named_values), reading.step
+                names_step = self._match.seen > 0 and 0 < step == reading.step
+                metrics = ScriptMetrics(self.rank, step, reading.epoch, named_values, names_step)
+                yield metrics, reading.step
         if numbers:
             self._step_at = now
             self._match.compare()
@@ -252,13 +257,15 @@ class RankOutput:
         return tuple(" ".join(shown(source)) for source, is_own in sources if is_own)
 
 
-def _without_step(event: Event, step: int) -> Event | None:
+def _without_step(event: Event, step: int, named_step: int) -> Event | None:
     """Return a step as the metrics that its log reported, of this step by the watch."""
+    names_step = 0 < step == named_step
     match event:
         case StepFinished() if not event.loss_known:
             return None
         case StepFinished():
-            return ScriptMetrics(event.rank, step, float(event.epoch), (("loss", event.loss),))
+            values = (("loss", event.loss),)
+            return ScriptMetrics(event.rank, step, float(event.epoch), values, names_step)
         case ScriptMetrics():
-            return replace(event, step=step)
+            return replace(event, step=step, names_step=names_step)
     return event

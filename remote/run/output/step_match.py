@@ -16,6 +16,9 @@ NEAR = 2
 """Slower steps by which it may: of a GPU, the watch reports a step later."""
 PACE = 20
 """Steps by which the seconds of one are measured."""
+FAR_REPORTS = 3
+"""Reports of the watch in a row from which lines are far: then they count something else. One may
+just come late."""
 ALIKE = 1.5
 """Up to here, so many steps by the watch for one by the log, or the other way round, are still one
 for one."""
@@ -41,6 +44,11 @@ class StepMatch:
         """Lines and the watch count alike, as far as is known."""
         self._named = 0
         """The last step that a line named."""
+        self._are_lines_near = True
+        """The last line of those that came together names about the newest step of the watch."""
+        self._far_reports = 0
+        self._far_at = 0
+        """The newest step of the watch when lines were far."""
         self._ahead = math.inf
         """By how many the log is ahead of the watch, at the least."""
 
@@ -58,6 +66,28 @@ class StepMatch:
             self._first_seen = self.seen
         self._ahead = min(self._ahead, self.printed - self.seen)
 
+    def take_lines(self, printed_numbers: Iterable[int]) -> None:
+        """Take in the step numbers (0: none) of lines that come together, before they are mapped.
+
+        Of a quick program many lines come together, up to a second after the first of them. So only
+        the last one says whether they name about what the watch has come to.
+        """
+        last_number = 0
+        for number in printed_numbers:
+            last_number = number or last_number
+        if not last_number or not self.seen:
+            return
+        step_seconds = median(self._step_seconds) if self._step_seconds else 0.0
+        distance = abs(last_number - self.seen)
+        is_near = distance <= NEAR or (step_seconds > 0 and distance < LAG / step_seconds + 1)
+        self._are_lines_near = is_near
+        if is_near:
+            self._far_reports = 0
+        elif step_seconds and self.seen != self._far_at:
+            self._far_reports += 1
+            self._far_at = self.seen
+            self._counts_alike = self._counts_alike and self._far_reports < FAR_REPORTS
+
     def find_step(self, printed_number: int) -> int:
         """Map a step number from a log line (0: it has none) to the watch's own count.
 
@@ -66,12 +96,10 @@ class StepMatch:
         """
         if printed_number <= 0 or not self._counts_alike:
             return self.seen
-        step_seconds = median(self._step_seconds) if self._step_seconds else 0.0
-        distance = abs(printed_number - self.seen)
-        is_near = distance <= NEAR or (step_seconds > 0 and distance < LAG / step_seconds + 1)
-        self._counts_alike = not step_seconds or (is_near and printed_number >= self._named - NEAR)
+        goes_back = printed_number < self._named - NEAR
+        self._counts_alike = not (goes_back and self._step_seconds)
         self._named = printed_number
-        return printed_number if is_near and self._counts_alike else self.seen
+        return printed_number if self._are_lines_near and self._counts_alike else self.seen
 
     def count_steps(self) -> int:
         """Return the steps of the whole run: as printed, or by the count of the watch.

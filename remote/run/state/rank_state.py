@@ -192,6 +192,11 @@ class RankState:
         return False
 
     @property
+    def holds_steps_back(self) -> bool:
+        """Return True if it reports some steps only at a later one, which may never come."""
+        return False
+
+    @property
     def tells_loss(self) -> bool:
         """Return True if it reports losses: a `loss` that is NaN has diverged, instead of being
         unknown."""

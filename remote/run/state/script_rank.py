@@ -10,12 +10,14 @@ from ipaddress import IPv4Address
 from typing import ClassVar
 
 from remote.events import Parsed
+from remote.format import figure
 from remote.run.series.step_times import RECENT
+from remote.run.state.loss_match import LossMatch
 from remote.run.state.phases import RankPhase
 from remote.run.state.rank_state import LASTING_FIELDS, RankState
-from remote.statistics.mean import finite_mean
 from training.wire.enums import Phase
 from training.wire.events import Event
+from training.wire.host_events import Exited, WorkerExited
 from training.wire.rank_events import Collectives, Entered, Isolation, ScriptMetrics, StepFinished
 from training.wire.step_block import StepColumns
 
@@ -29,6 +31,8 @@ LONGEST_CALL = 60
 OTHER_LOSS = 2.5
 """From this ratio on, what a script prints is another quantity than what it calls `backward` on: a
 mean instead of a sum, or the loss before it is divided by the steps of accumulation."""
+REPORT_INTERVAL = 0.05
+"""The seconds between two reports of a watch, see `training.watch.steps`."""
 LOSSES_FOR_DIVERGED = 3
 """Losses in a row that are no numbers until the run has diverged: a log may have a gap."""
 
@@ -120,8 +124,8 @@ class ScriptRank(RankState):
     read from its log do not count."""
     steps_between_prints: int = 0
     """The steps from the loss that it had printed before to that one."""
-    loss_ratio: float = 0.0
-    """Between the first loss that it printed and those of its steps, at least 1; 0: not known."""
+    loss_match: LossMatch = field(default_factory=LossMatch)
+    """How the first loss that it printed compares with those of its steps."""
     hides_step_losses: bool = False
     """The script prints a loss of another quantity than that of its steps."""
     all_print_losses: bool = False
@@ -199,6 +203,11 @@ class ScriptRank(RankState):
         return self.hides_step_losses or (self.prints_loss and self.all_print_losses)
 
     @property
+    def holds_steps_back(self) -> bool:
+        """See `RankState.holds_steps_back`. The watch reports quick steps together."""
+        return self.is_watched and self.pace.seconds < REPORT_INTERVAL
+
+    @property
     def tells_loss(self) -> bool:
         """See `RankState.tells_loss`."""
         return self.step > 0 and not (self.hides_step_losses and "loss" not in self.metrics)
@@ -206,7 +215,17 @@ class ScriptRank(RankState):
     @property
     def prints_other_loss(self) -> bool:
         """True if the first loss that it printed is another quantity than that of its steps."""
-        return self.loss_ratio >= OTHER_LOSS
+        return self.loss_match.ratio >= OTHER_LOSS
+
+    def describe_other_loss(self) -> str:
+        """Say that it prints another loss than that of its steps, by which numbers."""
+        printed = self.loss_match.printed
+        if printed is None:
+            return ""
+        place_text = f" at step {printed.step}" if printed.names_step else ""
+        printed_text = f"rank {self.rank} prints {figure(printed.value)}{place_text}"
+        step_text = f"backward() is called on {figure(self.loss_match.step_loss)}"
+        return f"printed loss taken for another quantity: {printed_text}, where {step_text}"
 
     def hide_step_losses(self) -> None:
         """Leave the losses of steps out from now on, since the script prints another quantity."""
@@ -238,6 +257,8 @@ class ScriptRank(RankState):
                 self._note_report(when)
             case Entered():
                 self._take_meeting(event)
+            case Exited() | WorkerExited():
+                self.loss_match.end()
         if isinstance(event, ScriptMetrics):
             self.heard = when
             self._take_metrics(event)
@@ -278,7 +299,9 @@ class ScriptRank(RankState):
         printed_loss = dict(event.values).get("loss")
         # Steps that are read from a log have its losses themselves.
         if printed_loss is not None and (self.is_watched or not self._steps_have_losses):
-            self._take_printed_loss(printed_loss, event.step or self.step)
+            step = event.step or self.step
+            self._take_printed_loss(printed_loss, step)
+            self.loss_match.take_print(printed_loss, step, names_step=event.names_step)
         self.accuracy = self.metrics.get("accuracy", self.accuracy)
 
     def _take_printed_loss(self, printed_loss: float, step: int) -> None:
@@ -287,10 +310,6 @@ class ScriptRank(RankState):
         self.printed_step = step
         if self.hides_step_losses:
             self.losses.append(printed_loss)
-        step_loss = finite_mean(self.losses)
-        # Once, at the first loss: later, a mean over an epoch may be far behind the steps.
-        if not self.loss_ratio and printed_loss > 0 and step_loss > 0:
-            self.loss_ratio = max(printed_loss / step_loss, step_loss / printed_loss)
 
     @property
     def _steps_have_losses(self) -> bool:
@@ -335,6 +354,8 @@ class ScriptRank(RankState):
         self.heard = times[-1]
         self.step = steps.step[-1]
         self.seconds = steps.seconds[-1]
+        if is_of_watch(steps.compute[0], steps.sync[0]):
+            self.loss_match.take_steps(steps.step[0], steps.loss)
         if steps.loss_known[0]:
             self.losses.extend(steps.loss)
             if self._follows_step_losses:
@@ -366,6 +387,7 @@ class ScriptRank(RankState):
             if self._follows_step_losses:
                 self.loss = step.loss
         if is_from_watch:
+            self.loss_match.take_steps(step.step, [step.loss])
             # The log may have had its first step before, from a line printed as the step began.
             self.timing.begin_after(step.step - 1)
         if math.isfinite(step.seconds):

@@ -87,6 +87,8 @@ class Cause:
     """Of a worker that its program has started; else 0."""
     names_hosts: bool = False
     """`problem` begins with the names of its hosts."""
+    may_be_later: bool = False
+    """The rank may have made a few steps more, which it would report at the next one."""
 
     def text(self) -> str:
         """Return all of it but the last words, in a line.
@@ -106,6 +108,8 @@ class Cause:
         moment_text = ""
         if self.step:
             moment_text = f" at step {self.step}"
+            if self.may_be_later:
+                moment_text = f" after step {self.step} or a little later"
         elif self.during:
             moment_text = f" while {self.during}"
         # What an exception says may be a sentence.

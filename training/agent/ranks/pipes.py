@@ -123,7 +123,7 @@ class LineDecoder:
 
 
 class Pipe:
-    """The reading end of one stream of a rank."""
+    """The reading end of one stream of a rank, or (`is_of_watch`) of what its watch reports."""
 
     def __init__(
         self,
@@ -140,6 +140,7 @@ class Pipe:
         self._rank = rank
         self._stream = stream
         self._line_decoder = LineDecoder(redaction, MOST)
+        self.is_of_watch = False
         self.ended = False
         self.filled = False
 

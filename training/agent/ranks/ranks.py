@@ -170,6 +170,7 @@ class RankProcesses:
         with suppress(OSError, AttributeError):
             fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, EVENTS)
         rank.events = self._make_pipe(reader, rank.number, "stdout")
+        rank.events.is_of_watch = True
         rank.workers = Workers(
             rank.number,
             process_count,
@@ -177,7 +178,7 @@ class RankProcesses:
             self._report_event,
             partial(self._worker_exited, rank),
         )
-        rank.pipes += (rank.events,)
+        rank.pipes = (rank.events, *rank.pipes)
         return write_end
 
     def hear(self, pipes: Sequence[Pipe]) -> None:
@@ -197,6 +198,8 @@ class RankProcesses:
 
     def _read_ready_pipes(self) -> None:
         ready_pipes: list[Pipe] = [key.data for key, _ in self._pipes.select(0)]
+        # Steps come before the lines that their rank has printed after them.
+        ready_pipes.sort(key=lambda pipe: not pipe.is_of_watch)
         for pipe in ready_pipes:
             for text in pipe.read():
                 self._report_output(pipe, text)

@@ -26,7 +26,7 @@ from remote.record.events_file import RunFolderError
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, block_of, plan
 from tests.kit.recorded import recorded
-from tests.kit.scripts import ended, logging, script, started
+from tests.kit.scripts import ended, logging, script, seen, started
 from training.wire.host_events import Exited, GpuSample, HostSample, OutputText, RankSample
 from training.wire.rank_events import Epoch, Evaluated, Saved, StepFinished
 from tui.commands.export import Format, export
@@ -336,6 +336,22 @@ def test_metrics_of_a_program_are_exported(run: Run, tmp_path: Path) -> None:
     ]
     (events,) = (tmp_path / "tensorboard" / "mine" / "rank-3").iterdir()
     assert b"metric/grad_norm" in events.read_bytes()
+
+
+def test_losses_of_steps_are_exported_where_the_script_prints_another_quantity(
+    run: Run, tmp_path: Path
+) -> None:
+    made = started(replace(script(1, 1, watch=True), run="mine"))
+    for step in range(1, 9):
+        made.say(0, seen(0, step, 64.0, compute=0.5, sync=0.1), after=0.5)
+        made.say(0, OutputText(0, "stdout", f"step={step} loss=1.0"))
+    recorded(tmp_path / "runs", ended(made).session(SessionClosed()))
+    assert read_figures(tmp_path / "runs" / "mine").prints_other_loss
+    run(export, runs=["mine"], to=Format.CSV, out=tmp_path / "csv")
+    for name, table_name in (("loss", "steps.csv"), ("loss", "mean.csv"), ("value", "metrics.csv")):
+        with (tmp_path / "csv" / "mine" / table_name).open() as file:
+            losses = [row[name] for row in csv.DictReader(file)]
+        assert losses == [("1" if name == "value" else "64")] * 8
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

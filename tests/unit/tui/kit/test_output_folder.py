@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from remote.upload.outputs import OUTPUT_LIST
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan
 from tests.kit.recorded import recorded
 from tui.commands.export import Format, export
 from tui.commands.report import report
-from tui.kit.output_folder import LIST, ForeignFilesError, OutputFolder
+from tui.kit.output_folder import ForeignFilesError, OutputFolder
 
 Run = Callable[..., Done]
 assert run  # the fixture
@@ -56,7 +57,7 @@ def test_an_export_follows_no_link(run: Run, recorded_run: str) -> None:
     Path("elsewhere/run.json").write_text("mine")
     Path("out").mkdir()
     Path("out", recorded_run).symlink_to(Path("elsewhere").absolute())
-    Path("out", LIST).write_text(json.dumps({"export": [f"{recorded_run}/run.json"]}))
+    Path("out", OUTPUT_LIST).write_text(json.dumps({"export": [f"{recorded_run}/run.json"]}))
     done = run(export, runs=[recorded_run], to=Format.CSV, out=Path("out"), force=True)
     assert done.returncode == 2
     assert Path("elsewhere/run.json").read_text() == "mine"
@@ -102,7 +103,7 @@ def test_a_list_leads_nowhere_else(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path)
-    (folder / LIST).write_text(json.dumps({"report": [name, 3]}))
+    (folder / OUTPUT_LIST).write_text(json.dumps({"report": [name, 3]}))
     listed = OutputFolder(folder, "report")
     assert listed.written() == set()
     listed.remove([name])
@@ -111,7 +112,7 @@ def test_a_list_leads_nowhere_else(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "[" * 10_000, '{"report": 3}', "\ufeff{}"])
 def test_a_list_that_cannot_be_read_lists_nothing(tmp_path: Path, text: str) -> None:
-    (tmp_path / LIST).write_text(text)
+    (tmp_path / OUTPUT_LIST).write_text(text)
     (tmp_path / "a").touch()
     listed = OutputFolder(tmp_path, "report")
     assert listed.written() == set()

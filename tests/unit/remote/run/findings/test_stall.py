@@ -33,10 +33,11 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RankPhase, Verdict
 from remote.run.state.rank_state import RankState
 from tests.kit.dumps import C10D, LOADS, OUTER, SITE, STOPPED, WAITS, by, dump
-from tests.kit.histories import History, plan, raised, stepped
+from tests.kit.histories import History, block_of, plan, raised, stepped
+from tests.kit.scripts import script, started
 from training.wire.events import SESSION, Event
 from training.wire.host_events import Exited, HostSample, Launched, Spawned, Stack
-from training.wire.rank_events import Collectives, Entered, Finished, Started
+from training.wire.rank_events import Collectives, Entered, Finished, Started, StepFinished
 
 ON_GPU = dump(
     (f"{SITE}/torch/cuda/streams.py", "synchronize", "super().synchronize()"),
@@ -663,6 +664,33 @@ def test_the_cause_names_the_first_culprit_of_the_stall_once(
     state = history.session(Stopping(stall.text, False)).say(SESSION, SessionClosed()).state()
     assert state.cause
     assert state.cause.text() == problem
+
+
+@pytest.mark.parametrize(
+    ("seconds", "moment"), [(0.002, "after step 40 or a little later"), (0.1, "at step 40")]
+)
+def test_of_a_script_with_quick_steps_the_last_ones_may_be_missing(
+    seconds: float, moment: str
+) -> None:
+    history = started(script(4, 1, watch=True))
+    history.session(*(HostPhaseChanged(index, "ready") for index in range(4)))
+    for rank in range(4):
+        steps = [
+            StepFinished(rank, 0, step, 1.0, seconds, 0.0, seconds, seconds / 2)
+            for step in range(1, 41)
+        ]
+        history.rank(rank, block_of(steps, history.now, seconds))
+    said = found(waiting(history, 40))
+    assert said
+    history.session(said)
+    for rank in range(4):
+        history.rank(rank, by(LOADS if rank == 2 else WAITS, rank))
+    stall = history.state().stall
+    assert stall
+    state = history.session(Stopping(stall.text, False)).say(SESSION, SessionClosed()).state()
+    assert state.cause
+    assert state.cause.text().startswith("node3, rank 2: stalled: ")
+    assert state.cause.text().endswith(moment)
 
 
 def test_a_run_that_is_stopped_for_something_else_during_a_stall_says_for_what() -> None:

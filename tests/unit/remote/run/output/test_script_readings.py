@@ -269,6 +269,28 @@ def test_values_are_of_the_step_that_their_line_names(
     assert [one.step for one in of(StepFinished, derived(history))] == [*steps_of_log]
 
 
+def test_lines_that_come_late_together_are_of_the_steps_that_they_name() -> None:
+    """The agent reads what quick ranks have printed in a second at once."""
+    history = started(script(watch=True))
+    for last in range(200, 1001, 200):
+        report = reported(range(last - 199, last + 1))
+        history.say(0, report, printed(range(last - 199, last + 1, 10)), after=2.0)
+    assert places(history) == [(step, step) for step in range(1, 1001, 10)]
+    metrics = of(ScriptMetrics, derived(history))
+    assert all(one.names_step for one in metrics)
+
+
+def test_lines_that_are_far_once_are_taken_for_late_ones() -> None:
+    history = started(script(watch=True))
+    history.say(0, reported(range(1, 11)), printed(range(1, 301, 10)), after=0.5)
+    history.say(0, reported(range(11, 401)), printed(range(301, 401, 10)), after=0.5)
+    told = places(history)
+    assert told[30:] == [(step, step) for step in range(301, 401, 10)]
+    named = [one.names_step for one in of(ScriptMetrics, derived(history))]
+    assert named[-10:] == [True] * 10
+    assert not any(named[2:30]), "of steps that the watch has not reported for long"
+
+
 def test_steps_that_begin_anew_are_not_those_of_the_watch() -> None:
     """The number of a batch in its epoch stays near the steps of a quick program, and goes back."""
     history = started(script(watch=True))
