@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from textual.content import Content
 
 from remote.format import UNKNOWN, count, duration, percent
+from remote.run.findings.common_step import common_step
 from remote.run.findings.flaws import outcome_word
 from remote.run.findings.script_visibility import describe_missing_steps
 from remote.run.findings.training_loss import find_divergence_step
@@ -195,7 +196,7 @@ def progress_line(
     times_length = _length(times)
     has_bar = run.plan.job is not None or total_steps > 0
     if has_bar and not _is_ruined(run):
-        share = min(run.step / total_steps, 1.0) if total_steps else 0.0
+        share = min(common_step(run) / total_steps, 1.0) if total_steps else 0.0
         if replay.badge:
             facts_text = GAP.join([percent(share), *progress_parts])
             return Content.assemble(*_at_both_edges(facts_text, times, width))
@@ -217,7 +218,7 @@ def progress_line(
                 GAP,
                 *_at_both_edges(facts_text, times, room),
             )
-        facts_text = f"{run.step}/{total_steps or '?'}"
+        facts_text = f"{common_step(run)}/{total_steps or '?'}"
     if len(facts_text) + len(GAP) + times_length > width:
         times = [(duration(_elapsed(run, now)), DIM)]
     return Content.assemble(*_at_both_edges(facts_text, times, width))
@@ -248,7 +249,7 @@ def _length(parts: Sequence[Styled]) -> int:
 
 def _progress_parts(run: RunState, run_length: RunLength) -> list[str]:
     """How far the run is, in epochs and steps; as wide from its first step to its last."""
-    step_text = str(run.step)
+    step_text = str(common_step(run))
     epoch_text = str(max((rank.epoch for rank in run.ranks), default=0))
     steps_text = str(run_length.steps or "?")
     epochs_text = str(run_length.epochs or "?")

@@ -21,6 +21,7 @@ from remote.format import (
     step_time,
 )
 from remote.run.diagnosis.host_load import Load
+from remote.run.findings.common_step import common_step
 from remote.run.findings.rates import busy_seconds, rank_means
 from remote.run.findings.stall import rank_word
 from remote.run.findings.start_waits import age
@@ -147,15 +148,10 @@ def state_cell(rank: RankState, run: RunState, now: float) -> TableCell:
 
 
 def step_cell(row_context: RowContext) -> TableCell:
-    """The newest step; of ranks that meet in each step, that of all where hosts report it later
-    than others: no rank can be ahead of the rest by more than one."""
-    run = row_context.run
+    """The newest step, where its host reports it later than others the one that all have made."""
     step = min(rank.step for rank in row_context.ranks)
-    if run.plan.job and run.phase is not RunPhase.ENDED and step > run.step + 1:
-        traits = run.plan.job.traits()
-        if traits.exact and not traits.stale:
-            step = run.step
-    return TableCell(or_unknown(step))
+    # A rank that serves others makes none.
+    return TableCell(or_unknown(step and max(step, common_step(row_context.run))))
 
 
 def loss_cell(row_context: RowContext) -> TableCell:

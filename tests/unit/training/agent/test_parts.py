@@ -614,7 +614,7 @@ def test_the_busiest_processes_are_named_by_the_cores_of_all_of_a_name(
     monkeypatch.setattr(busiest, "_cpu_ticks", lambda: next(ticks))
     monkeypatch.setattr(busiest, "read_name", names.get)
     monkeypatch.setattr(busiest, "read_stat", lambda pid: [])
-    monkeypatch.setattr(busiest, "time", SimpleNamespace(monotonic=lambda: next(now), sleep=id))
+    monkeypatch.setattr(busiest, "time", SimpleNamespace(monotonic=lambda: next(now)))
     watched = busiest.BusyProcesses()
     assert watched.find_busiest() == (("cc1", 1.5), ("ranks of another run", 1.0), ("ld", 0.3))
     assert watched.other_cores == 4.0, "what a container does not see counts, rankboard's do not"
