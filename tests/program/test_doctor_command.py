@@ -437,7 +437,7 @@ async def test_checks_that_are_the_same_on_all_hosts_are_a_line_until_a_key_show
             assert re.search(r"(?m)^ ▲ cores +0.4 +0.1 ▲", drawn)
             assert not re.search(each_check, drawn)
             await pilot.press("v")
-            assert re.search(each_check, await stage.drawn(pilot, "v folds them"))
+            assert re.search(each_check, await stage.drawn(pilot, "v hides them"))
             await pilot.press("v")
             drawn = await stage.drawn(pilot, "v shows them")
 
@@ -446,13 +446,13 @@ async def test_where_there_is_room_checks_that_all_hosts_have_passed_are_listed_
     stage = Stage()
     async with stage.app.run_test(size=(120, 50)) as pilot:
         await opened(stage, pilot, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
-        drawn = await stage.drawn(pilot, "passed on all hosts   v folds them")
+        drawn = await stage.drawn(pilot, "passed on all hosts   v hides them")
         assert re.search(r"(?m)^ +disk +fine$", drawn), "their value once"
         await pilot.press("v")
         folded = await stage.drawn(pilot, "checks the same on all hosts: v shows them")
         assert "passed on all hosts" not in folded
         await pilot.press("v")
-        assert re.search(r"(?m)^ +disk +fine +fine$", await stage.drawn(pilot, "v folds them"))
+        assert re.search(r"(?m)^ +disk +fine +fine$", await stage.drawn(pilot, "v hides them"))
 
 
 async def test_the_checks_say_what_it_is_worth_to_leave_a_host_out() -> None:
@@ -467,7 +467,7 @@ async def test_the_checks_say_what_it_is_worth_to_leave_a_host_out() -> None:
         acted.close()
         await pilot.press("D")
         drawn = await stage.drawn(pilot, "time to compute a step, estimated")
-        advised = re.search(r"without node2 +(━+) +4x faster, 32 samples per rank", drawn)
+        advised = re.search(r"without node2 +(━+) +4x faster to compute, 32 samples per rank", drawn)
         other = re.search(r"with all 2 hosts +(━+) +all wait for node2, 16 samples", drawn)
         assert advised
         assert other
@@ -477,7 +477,7 @@ async def test_the_checks_say_what_it_is_worth_to_leave_a_host_out() -> None:
         assert drawn.count("steps per epoch") == 2
         await pilot.resize_terminal(70, 24)
         await until(pilot, lambda: "32 samples per rank" not in screen_text(stage.app))
-        assert "4x faster" in screen_text(stage.app), "the bars have the room of the rest"
+        assert "4x faster to compute" in screen_text(stage.app), "the bars have the room of the rest"
 
 
 async def test_checks_that_have_passed_say_that_the_run_can_start_and_by_which_key() -> None:

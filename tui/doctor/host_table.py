@@ -240,7 +240,7 @@ def _describe_choice(
     """Say what a choice means for a step, and what a rank has to do then, if that is known."""
     effect: Cell = ("", f"all wait for {listed(names)}")
     if choice.is_advised:
-        effect = (TITLE, f"{estimate.speedup:.2g}x faster")
+        effect = (TITLE, f"{estimate.speedup:.2g}x faster to compute")
     samples = choice.step.samples_per_rank
     if not samples:
         return [effect]

@@ -249,7 +249,7 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
     def _list_same(self, state: RunState, table: HostTable, width: int) -> list[HostLine]:
         """Return the checks that the table lacks, with the values that they have found."""
         key = key_of(self.app, "passed-checks")
-        title = [(checks.TITLE, "  passed on all hosts"), (checks.DIM, f"   {key} folds them")]
+        title = [(checks.TITLE, "  passed on all hosts"), (checks.DIM, f"   {key} hides them")]
         rows = host_table.make_passed_rows(state, table.names, width)
         return [HostLine(title), *map(HostLine, rows), HostLine()]
 
@@ -258,7 +258,7 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         if not state.checks:
             return []
         key = key_of(self.app, "passed-checks")
-        hint = f"{key} folds them" if table.lists_all else f"{key} lists them"
+        hint = f"{key} hides them" if table.lists_all else f"{key} lists them"
         if table.num_folded:  # a line below the table says it
             hint = ""
         summary = host_table.make_passed_summary(state, hint)

@@ -164,7 +164,7 @@ class RunPreview(Container):
             self._chart = Chart(PlotOptions("step", named=True))
             self._chart.can_focus = False
             self.query_one("#curve").mount(self._chart)
-        curves = [_make_curve("train", LINE, course.training)]
+        curves = [_make_curve("train", LINE, course.training, is_smoothed=True)]
         if len(course.tests) > 1:
             curves.append(_make_curve("test", TEST, course.tests))
         values = [value for _, value in (*course.training, *course.tests)]
@@ -173,12 +173,19 @@ class RunPreview(Container):
         self._chart.draw(curves, options=PlotOptions("step", log_y=log_y, named=is_named))
 
 
-def _make_curve(name: str, ink: int, points: Sequence[LossPoint]) -> Curve:
+def _make_curve(
+    name: str, ink: int, points: Sequence[LossPoint], *, is_smoothed: bool = False
+) -> Curve:
+    """Return a curve of losses; `is_smoothed`: as the screen of the run smooths it."""
     import numpy as np
 
+    from tui.charts.chart_view import USUAL_SMOOTHING
     from tui.charts.raster import Curve
+    from tui.charts.smoothing import is_noisy, smooth
 
     steps, losses = np.array(points, float).T
+    if is_smoothed and is_noisy(losses):
+        losses = smooth(steps, losses, USUAL_SMOOTHING)
     return Curve(name, ink, steps, losses, losses, losses, band=False)
 
 

@@ -53,7 +53,9 @@ def find_advised_key(run: RunState, advice: Advice, keys: VerdictKeys) -> NextKe
     text = describe_remedy(advice, is_for_next=run.phase is not RunPhase.ENDED)
     match advice.remedy:
         case Remedy.EXCLUDE_HOST:
-            return NextKey(keys.copy, f"copy the command {text}")
+            return NextKey(
+                keys.copy, f"copy the command {text}", f"copy the command {describe_remedy(advice)}"
+            )
         case Remedy.RUN_COMMAND | Remedy.END_PROGRAMS | Remedy.CONTINUE_RANK:
             command = make_command(run, advice)
             # What it gains has no room beside a command.

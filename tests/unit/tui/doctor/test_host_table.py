@@ -25,17 +25,17 @@ def draw_choices(estimate: ExclusionEstimate, width: int = 118) -> list[str]:
 def test_a_choice_says_what_it_gains_and_what_a_rank_has_to_do_then() -> None:
     estimate = ExclusionEstimate(0.4, StepEstimate(4, 4.0, 16), StepEstimate(3, 22 / 16, 22))
     _, without, with_all = draw_choices(estimate)
-    assert "2.9x faster, 22 samples per rank, 3 hosts" in without
+    assert "2.9x faster to compute, 22 samples per rank, 3 hosts" in without
     assert "all wait for node3, 16 samples per rank, 4 hosts" in with_all
     _, brief, _ = draw_choices(estimate, width=78)
-    assert "2.9x faster" in brief
+    assert "2.9x faster to compute" in brief
     assert with_all.count("━") > 2 * without.count("━") > 0
 
 
 def test_of_a_script_nobody_knows_the_samples() -> None:
     estimate = ExclusionEstimate(0.4, StepEstimate(4, 4.0, 0), StepEstimate(3, 1.0, 0))
     _, without, _ = draw_choices(estimate)
-    assert without.rstrip().endswith("4x faster")
+    assert without.rstrip().endswith("4x faster to compute")
 
 
 def checked(*values_by_host: dict[str, tuple[str, str]]) -> RunState:
