@@ -467,7 +467,9 @@ async def test_the_checks_say_what_it_is_worth_to_leave_a_host_out() -> None:
         acted.close()
         await pilot.press("D")
         drawn = await stage.drawn(pilot, "time to compute a step, estimated")
-        advised = re.search(r"without node2 +(━+) +4x faster to compute, 32 samples per rank", drawn)
+        advised = re.search(
+            r"without node2 +(━+) +4x faster to compute, 32 samples per rank", drawn
+        )
         other = re.search(r"with all 2 hosts +(━+) +all wait for node2, 16 samples", drawn)
         assert advised
         assert other
@@ -477,7 +479,9 @@ async def test_the_checks_say_what_it_is_worth_to_leave_a_host_out() -> None:
         assert drawn.count("steps per epoch") == 2
         await pilot.resize_terminal(70, 24)
         await until(pilot, lambda: "32 samples per rank" not in screen_text(stage.app))
-        assert "4x faster to compute" in screen_text(stage.app), "the bars have the room of the rest"
+        assert "4x faster to compute" in screen_text(stage.app), (
+            "the bars have the room of the rest"
+        )
 
 
 async def test_checks_that_have_passed_say_that_the_run_can_start_and_by_which_key() -> None:
