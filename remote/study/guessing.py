@@ -51,11 +51,12 @@ class Guesses:
 
     @property
     def brief_text(self) -> str:
-        """Return it where there is little room: "10 epochs barely beat guessing (2.24 vs 2.30)"."""
+        """Return it where there is little room: "10 epochs barely beat guessing (best run 2.24,
+        guessing 2.30)"."""
         if self._is_barely_better:
             verb = "beats" if self.length and self.length.value == 1 else "beat"
             subject = str(self.length) if self.length else "runs"
-            losses = f"{self.best_loss:.2f} vs {self.guess_loss:.2f}"
+            losses = f"best run {self.best_loss:.2f}, guessing {self.guess_loss:.2f}"
             return f"{subject} barely {verb} guessing ({losses})"
         after_text = f"after {self.length} " if self.length else ""
         return f"{after_text}all runs still guess"
@@ -71,7 +72,7 @@ class Guesses:
             return "all runs still guess"
         guess_text = f"{self.guess_loss:.2f}"
         if self._is_barely_better:
-            return f"barely better than guessing (best {self.best_loss:.2f}, guessing {guess_text})"
+            return f"barely better than guessing (best run {self.best_loss:.2f}, guessing {guess_text})"
         return f"all runs still guess (loss of guessing: {guess_text})"
 
 

@@ -833,7 +833,7 @@ def test_the_answer_is_one_sentence(
 @pytest.mark.parametrize(
     ("metric", "values", "words"),
     [
-        ("loss", [2.24, 2.35], "barely better than guessing (best 2.24, guessing 2.30)"),
+        ("loss", [2.24, 2.35], "barely better than guessing (best run 2.24, guessing 2.30)"),
         ("loss", [2.31, 2.35], "all runs still guess (loss of guessing: 2.30)"),
         ("loss", [2.2, 2.3], ""),
         ("step_seconds", [2.3], ""),

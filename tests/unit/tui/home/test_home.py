@@ -1220,7 +1220,11 @@ def test_a_study_stands_where_its_newest_run_would(order: str, names: str) -> No
 @pytest.mark.parametrize(
     ("losses", "needs_care", "title"),
     [
-        ((2.24, 2.3), True, "too short: 2 epochs barely beat guessing (2.24 vs 2.30)"),
+        (
+            (2.24, 2.3),
+            True,
+            "too short: 2 epochs barely beat guessing (best run 2.24, guessing 2.30)",
+        ),
         ((2.31, 2.3), True, "too short: after 2 epochs all runs still guess"),
         ((1.0, 2.3), False, "finished"),
         ((2.3,), False, "stopped: 1 of 2 runs left to be made"),

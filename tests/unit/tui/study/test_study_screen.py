@@ -309,7 +309,7 @@ def guessing_stage(folder: Path) -> Stage:
 async def test_a_key_runs_a_study_again_that_says_little(tmp_path: Path) -> None:
     stage = guessing_stage(tmp_path)
     async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
-        title = "▌ ▲ the same numbers in every run, but too short to compare the rest: "
+        title = "▌ ▲ the same numbers, but too short to compare the rest: "
         await until(pilot, lambda: bool(stage.line(title)))
         assert stage.line("▌ ▶ n run it again with 20 epochs (~4 min)", "y copy that command")
         assert stage.text().splitlines()[0].startswith("  ▲ too short   three-ways"), "the badge"
