@@ -72,7 +72,8 @@ class Guesses:
             return "all runs still guess"
         guess_text = f"{self.guess_loss:.2f}"
         if self._is_barely_better:
-            return f"barely better than guessing (best run {self.best_loss:.2f}, guessing {guess_text})"
+            best_text = f"best run {self.best_loss:.2f}"
+            return f"barely better than guessing ({best_text}, guessing {guess_text})"
         return f"all runs still guess (loss of guessing: {guess_text})"
 
 
