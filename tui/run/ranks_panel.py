@@ -13,6 +13,7 @@ from textual.message import Message
 
 from remote.format import UNKNOWN
 from remote.run.diagnosis.host_load import Load, loads
+from remote.run.findings.common_step import common_step
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from remote.run.state.rank_state import RankState
@@ -90,6 +91,7 @@ class RanksPanel(TablePanel):
         self._strip_turn, self._table_turn = DrawTurn(), DrawTurn()
         self._scale = TrendScale("seconds", (), 0.0)
         self._loads: Sequence[Load] = ()
+        self._common_step = 0
         self._deck: Deck | None = None
 
     def use_layout(self, deck: Deck) -> None:
@@ -131,6 +133,8 @@ class RanksPanel(TablePanel):
         lines = table_lines(run, rank_order, self._opened, visible_lines)
         near_lines = table.near
         self._loads = loads(run.hosts, run.ranks) if has_own_hosts(run.plan) else []
+        # Once: it looks at all ranks.
+        self._common_step = common_step(run)
         rows = [self._row_context(line, run) for line in lines[near_lines.start : near_lines.stop]]
         column_cells = {
             rank_column: [rank_column.cell(row) for row in rows]
@@ -176,7 +180,17 @@ class RanksPanel(TablePanel):
         now = self._clock.now(run)
         inks = inks_of(self.app.current_theme)
         load = self._loads[line.ranks[0].host] if self._loads else None
-        return RowContext(line.ranks, run, now, inks, self._scale, sign, line.is_process, load)
+        return RowContext(
+            line.ranks,
+            run,
+            now,
+            inks,
+            self._scale,
+            sign,
+            line.is_process,
+            load,
+            self._common_step,
+        )
 
     def _shown_columns(
         self, run: RunState, cells: Mapping[RankColumn, Sequence[TableCell]], width: int

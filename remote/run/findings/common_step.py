@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 
@@ -13,9 +15,11 @@ def common_step(run: RunState) -> int:
     tells of the others, too. Of other ranks, it is the smallest step that one has reported.
     """
     job = run.plan.job
-    reported_step = run.step
-    newest_step = max((rank.step for rank in run.ranks), default=0)
-    if job is None or run.phase is RunPhase.ENDED or newest_step <= reported_step + 1:
-        return reported_step
+    if job is None or run.phase is RunPhase.ENDED:
+        return run.step
     traits = job.traits()
-    return newest_step - 1 if traits.exact and not traits.stale else reported_step
+    if traits.stale or not traits.exact:
+        return run.step
+    # By `map`, as a run may have a thousand ranks.
+    newest_step = max(map(attrgetter("step"), run.ranks), default=0)
+    return max(run.step, newest_step - 1)

@@ -21,7 +21,6 @@ from remote.format import (
     step_time,
 )
 from remote.run.diagnosis.host_load import Load
-from remote.run.findings.common_step import common_step
 from remote.run.findings.rates import busy_seconds, rank_means
 from remote.run.findings.stall import rank_word
 from remote.run.findings.start_waits import age
@@ -83,6 +82,8 @@ class RowContext(Struct, frozen=True):
     is_process: bool = False
     load: Load | None = None
     """Of its host, where that has no other rank."""
+    common_step: int = 0
+    """The step that all ranks of the run have made."""
 
     @property
     def rank(self) -> RankState:
@@ -151,7 +152,7 @@ def step_cell(row_context: RowContext) -> TableCell:
     """The newest step, where its host reports it later than others the one that all have made."""
     step = min(rank.step for rank in row_context.ranks)
     # A rank that serves others makes none.
-    return TableCell(or_unknown(step and max(step, common_step(row_context.run))))
+    return TableCell(or_unknown(step and max(step, row_context.common_step)))
 
 
 def loss_cell(row_context: RowContext) -> TableCell:

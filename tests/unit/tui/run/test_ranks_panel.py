@@ -14,6 +14,7 @@ from textual.widgets import OptionList
 
 from remote.events import Stalled
 from remote.run.apply import apply_record
+from remote.run.findings.common_step import common_step
 from remote.run.run_state import RunState
 from remote.run.series.step_times import RecentSteps, StepTotals
 from remote.run.state.phases import RankPhase, RunPhase
@@ -197,7 +198,10 @@ def test_ranks_that_meet_in_each_step_have_its_number_also_where_a_host_reports_
     apply(session)
     scale = TrendScale("seconds", (), 0.0)
     step_column = next(column for column in RANK_COLUMNS if column.name == "step")
-    rows = [RowContext([rank], run, 0.0, DARK, scale) for rank in run.ranks]
+    rows = [
+        RowContext([rank], run, 0.0, DARK, scale, common_step=common_step(run))
+        for rank in run.ranks
+    ]
     assert [step_column.cell(row).text for row in rows] == steps
 
 
