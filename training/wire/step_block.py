@@ -12,7 +12,8 @@ from array import array
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
-from itertools import accumulate, repeat
+from itertools import accumulate, chain, repeat
+from math import isnan
 from operator import add, attrgetter, itemgetter, sub
 from struct import Struct
 from typing import Any, ClassVar, TypeVar
@@ -45,7 +46,14 @@ LARGEST_COLUMNS = MOST_STEPS * _STEP_BYTES + (1 << 12)
 """Bytes of the packed columns of a block, at the most: what cannot be deflated grows a little."""
 _LEVEL = 6
 """Of zlib. On so few bytes, lower levels save no time, and higher ones no room."""
-_BOUNDS = [StepFinished.bounds.get(name) for name in FLOATS]
+_names_by_bounds: dict[tuple[float, float], list[str]] = {
+    SECONDS: ["times"],
+    (0, 1): ["loss_known"],
+}
+for _name in (*FLOATS, *INTEGERS[:-1]):
+    # A loss may be any number, and none.
+    if _name != "loss":
+        _names_by_bounds.setdefault(StepFinished.bounds.get(_name, COUNT), []).append(_name)
 _Number = TypeVar("_Number", int, float)
 
 
@@ -189,18 +197,20 @@ def _make_columns(
 
 def _check(columns: StepColumns) -> None:
     """Raises: ValueError, if a number is out of bounds."""
-    for name, bounds, column in zip(
-        ("time", *FLOATS), (SECONDS, *_BOUNDS), (columns.times, *_floats_of(columns)), strict=True
-    ):
-        if bounds is not None:
-            require(name, min(column), *bounds)
-            require(name, max(column), *bounds)
-            # It is NaN if any number is, which the least and the greatest may hide.
-            require(name, sum(column) / len(column), *bounds)
-    for name, integers in zip(INTEGERS, _integers_of(columns), strict=True):
-        most = 1 if name == "loss_known" else COUNT[1]
-        require(name, min(integers), 0, most)
-        require(name, max(integers), 0, most)
+    # All columns with the same bounds together, as hardly any block has such a number.
+    for (low, high), names in _names_by_bounds.items():
+        numbers = [*chain.from_iterable(map(getattr, repeat(columns), names))]
+        # The sum is NaN if any number is, which the least and the greatest may hide.
+        if not (low <= min(numbers) and max(numbers) <= high and not isnan(sum(numbers))):
+            _check_each(columns)
+
+
+def _check_each(columns: StepColumns) -> None:
+    """Raises: ValueError, which names the number that is out of bounds."""
+    for (low, high), names in _names_by_bounds.items():
+        for name in names:
+            for number in getattr(columns, name):
+                require("time" if name == "times" else name, number, low, high)
 
 
 # Blocks -------------------------------------------------------------------------------------------
