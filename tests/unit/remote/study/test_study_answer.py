@@ -221,7 +221,7 @@ def test_identical_repetitions_prove_nothing(script: str, has_hint: bool) -> Non
     assert not any("95%" in line for line in lines)
     hint = ": {seed} in its command makes them differ" if has_hint else ""
     values = "the repetitions of each cell have identical values"
-    end = f"{values}, so they count as one run of it{hint}"
+    end = f"{values}, so they show no more than one run of it{hint}"
     assert lines[0].startswith("as measured, 0.1 has the lowest training loss")
     assert lines[0].endswith(f"; {end}")
     assert comparison_text(study, result.cells[1]).endswith(end)
