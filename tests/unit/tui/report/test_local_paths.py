@@ -124,3 +124,18 @@ def test_the_program_of_a_script_names_no_folder(run: Run, home: Path) -> None:
         assert str(home) not in text, name
         assert "=~/x" in text, name
     assert str(home) not in Path("ours", "data.csv").read_text()
+
+
+def test_the_cause_of_a_failure_names_no_folder(run: Run, home: Path) -> None:
+    study(
+        Path("runs"),
+        STUDY.replace("'ring'", "'ring', 'ddp'"),
+        lambda _: 0.1,
+        failed=lambda trial: f"no {home}/x" if trial.work.sync == "ddp" else "",
+    )
+    made = run(report, names=["small"])
+    assert made.returncode == 0, made.stderr
+    for name in ("report.md", "report.html", "data.json", "data.csv"):
+        text = Path("report-small", name).read_text().replace("\\", "")
+        assert str(home) not in text, name
+        assert "no ~/x" in text, name
