@@ -36,7 +36,9 @@ SPLIT_REASON = "each step averages all ranks, whichever has which images"
 """Why the split of the data changes nothing."""
 CHANCE = "one run of a cell cannot show whether that is more than chance: repeat it"
 
-IDENTICAL = "the repetitions of each cell are identical, so they show no more than one run of it"
+IDENTICAL = (
+    "the repetitions of each cell have identical values, so they show no more than one run of it"
+)
 SEED_HINT = ": {seed} in its command makes them differ"
 
 

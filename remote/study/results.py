@@ -211,10 +211,11 @@ def _make_table(rows: list[CellProgress]) -> tuple[list[int], np.ndarray]:
 
 def _repeats_itself(table: np.ndarray) -> bool:
     """Return whether cells have several runs, and all runs of each have the same value."""
-    has_repetitions = bool((np.isfinite(table).sum(axis=0) > 1).any())
-    spreads = np.nanmax(table, axis=0, initial=-math.inf) - np.nanmin(
-        table, axis=0, initial=math.inf
-    )
+    is_finite = np.isfinite(table)
+    has_repetitions = bool((is_finite.sum(axis=0) > 1).any())
+    highest = np.max(table, axis=0, initial=-math.inf, where=is_finite)
+    lowest = np.min(table, axis=0, initial=math.inf, where=is_finite)
+    spreads = highest - lowest
     return has_repetitions and not (spreads > 0).any()
 
 

@@ -173,7 +173,7 @@ def verdict(study: Study, row: CellResult, *, intervals: bool = True) -> str:
     finding = row.comparison.finding
     # Without bounds there was one run: the interval of two is wide, but finite.
     if not math.isfinite(ratio.high - ratio.low):
-        return "runs are identical" if row.repeats_itself else "one run only"
+        return "values are identical" if row.repeats_itself else "one run only"
     if finding is Finding.NOT_SHOWN:
         return finding.value if intervals else "no difference"
     if study.compares_times:

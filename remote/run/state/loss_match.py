@@ -31,8 +31,8 @@ class LossMatch:
     A script may print the loss of the step, or any mean of those so far, and both fall quickly at
     the beginning. So the printed loss is compared with a range: from the loss of the step that its
     line names to the mean of all losses until then. Of a line that names no step, the range is that
-    of all losses. The result does not depend on which of the two comes first: it waits for the
-    steps that it needs.
+    of all losses. It waits for the steps that it needs; a loss that is printed before the first of
+    them does not count. Losses that reach 0 have no range to compare with.
     """
 
     ratio: float = 0.0
@@ -96,6 +96,8 @@ class LossMatch:
             self._decide(ratio)
 
     def _decide(self, ratio: float) -> None:
+        if not ratio and self._lowest <= 0:
+            ratio = 1.0
         self.ratio = ratio
         # Without a loss to compare it with, as before the first backward pass, the next one counts.
         if not ratio:

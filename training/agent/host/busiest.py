@@ -6,6 +6,7 @@ It reads all processes twice, which only a host is worth that others keep busy.
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import time
@@ -35,22 +36,26 @@ class BusyProcesses:
         self._ticks_before = _cpu_ticks()
         self.other_cores = 0.0
         """The cores that others keep busy, once `find_busiest` has been called: those of the whole
-        machine, whose processes a container may not see, without rankboard's own."""
+        machine, whose processes a container may not see, without rankboard's own. NaN if nobody
+        knows."""
 
     def find_busiest(self) -> tuple[tuple[str, float], ...]:
         """Return the names of the busiest processes and the cores that all of a name keep busy, the
         busiest first. Wait until they have been watched for `SECONDS`."""
         # Not time.sleep, which sleeps until a time of the system's clock: libfaketime refuses that.
         select.select((), (), (), max(0.0, self._began + SECONDS - time.monotonic()))
+        ticks_by_pid = _cpu_ticks()
+        busy_ticks = _busy_ticks() - self._busy_before
+        # After both, which take a while where there are thousands of processes.
         elapsed_ticks = (time.monotonic() - self._began) * os.sysconf("SC_CLK_TCK")
         cores_by_name = defaultdict[str, float](float)
-        for pid, ticks in _cpu_ticks().items():
+        for pid, ticks in ticks_by_pid.items():
             # All that one has taken which was not there before.
             ticks_taken = ticks - self._ticks_before.get(pid, 0)
             if ticks_taken > 0:
                 cores_by_name[_name_process(pid)] += ticks_taken / elapsed_ticks
-        busy_cores = (_busy_ticks() - self._busy_before) / elapsed_ticks
-        self.other_cores = max(0.0, busy_cores - cores_by_name.pop(OWN_NAME, 0.0))
+        other_cores = busy_ticks / elapsed_ticks - cores_by_name.pop(OWN_NAME, 0.0)
+        self.other_cores = 0.0 if other_cores < 0 else other_cores
         busiest = [
             (name, round(cores, 1))
             for name, cores in sorted(cores_by_name.items(), key=itemgetter(1), reverse=True)
@@ -79,9 +84,13 @@ def _cpu_ticks() -> dict[int, int]:
     return ticks_by_pid
 
 
-def _busy_ticks() -> int:
-    """Return the CPU ticks in which the cores of the machine were not idle."""
+def _busy_ticks() -> float:
+    """Return the CPU ticks in which the cores of the machine were not idle; NaN if Linux does not
+    tell."""
     line_of_all_cores = read_text("/proc/stat").partition("\n")[0]
     # The rest are a guest's, which are part of the user time.
-    user, nice, system, _idle, _waiting, *interrupts = map(int, line_of_all_cores.split()[1:9])
-    return user + nice + system + sum(interrupts)
+    ticks = [int(field) for field in line_of_all_cores.split()[1:9]]
+    if not ticks:
+        return math.nan
+    idle_ticks = sum(ticks[3:5])  # with those that wait for a disk
+    return sum(ticks) - idle_ticks

@@ -220,13 +220,12 @@ def test_identical_repetitions_prove_nothing(script: str, has_hint: bool) -> Non
     lines = conclusion_lines(result)
     assert not any("95%" in line for line in lines)
     hint = ": {seed} in its command makes them differ" if has_hint else ""
-    end = (
-        f"the repetitions of each cell are identical, so they show no more than one run of it{hint}"
-    )
+    values = "the repetitions of each cell have identical values"
+    end = f"{values}, so they show no more than one run of it{hint}"
     assert lines[0].startswith("as measured, 0.1 has the lowest training loss")
     assert lines[0].endswith(f"; {end}")
     assert comparison_text(study, result.cells[1]).endswith(end)
-    assert make_cell_table(result).rows[1][-1] == "runs are identical"
+    assert make_cell_table(result).rows[1][-1] == "values are identical"
 
 
 def test_repetitions_of_which_one_differs_are_compared() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import shutil
 import socket
@@ -620,6 +621,17 @@ def test_the_busiest_processes_are_named_by_the_cores_of_all_of_a_name(
     assert watched.other_cores == 4.0, "what a container does not see counts, rankboard's do not"
 
 
+def test_where_nobody_knows_how_busy_the_cores_are_nothing_is_concluded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(busiest, "read_text", lambda path: "")
+    monkeypatch.setattr(busiest, "_cpu_ticks", dict)
+    monkeypatch.setattr(busiest, "SECONDS", 0.0)
+    watched = busiest.BusyProcesses()
+    assert watched.find_busiest() == ()
+    assert math.isnan(watched.other_cores)
+
+
 @pytest.mark.skipif(not LINUX, reason="reads /proc")
 def test_processes_of_this_session_are_those_of_rankboard() -> None:
     program = [sys.executable, "-c", "input()"]
@@ -635,7 +647,7 @@ def test_processes_of_this_session_are_those_of_rankboard() -> None:
 
 
 @pytest.mark.skipif(not LINUX, reason="reads /proc")
-@pytest.mark.parametrize(("other_share", "is_over"), [(0.1, True), (1.0, False)])
+@pytest.mark.parametrize(("other_share", "is_over"), [(0.1, True), (1.0, False), (math.nan, False)])
 def test_the_load_of_a_run_that_has_just_ended_counts_no_more(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, other_share: float, is_over: bool
 ) -> None:

@@ -64,3 +64,14 @@ def test_losses_that_are_long_gone_are_those_of_the_whole_range() -> None:
     match.take_print(32.0, 1, names_step=True)
     match.take_steps(3066, [0.1])
     assert match.ratio == 1
+
+
+def test_losses_of_0_and_less_have_nothing_to_compare_with_and_are_waited_for_once() -> None:
+    match = LossMatch()
+    match.take_steps(1, [2.0, -1.0, 0.5])
+    match.take_print(4.0, 3, names_step=False)
+    match.take_steps(4, [0.5] * 30)
+    assert not match.is_awaited
+    match.take_print(4.0, 33, names_step=False)
+    assert not match.is_awaited
+    assert match.ratio == 1
