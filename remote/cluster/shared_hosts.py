@@ -19,6 +19,8 @@ VARIABLES = "env"
 """The key whose values may be secrets."""
 PATHS = ("python", "cwd")
 """Keys that are handed on unless the path names a user."""
+FOLDERS_OF_USERS = ("home", "homes", "users")
+"""Folders, in small letters, that have a folder of each user."""
 OF_THE_RUN = ("slurm_job",)
 """Keys that nobody misses: that job is over."""
 OF_LAUNCHER = ("workdir", "cwd")
@@ -82,8 +84,20 @@ def _find_given_keys(host: Host) -> dict[str, Any]:
 
 def _is_private(host: Host, key: str, value: Any) -> bool:
     if key in PATHS:
-        return not _known_users(host).isdisjoint(PurePosixPath(value).parts)
+        path = PurePosixPath(value)
+        is_of_known_user = not _known_users(host).isdisjoint(path.parts)
+        return is_of_known_user or _names_user(path)
     return key in (*PRIVATE, VARIABLES)
+
+
+def _names_user(path: PurePosixPath) -> bool:
+    """Return True for the folder of any user: /home/ada, /Users/ada, ~ada, or what is in it."""
+    if path.is_absolute():
+        # A name alone may not be known: the user is perhaps that of a file of ssh.
+        parents = [part.lower() for part in path.parts[:-1]]
+        return not set(FOLDERS_OF_USERS).isdisjoint(parents)
+    first_part = path.parts[0] if path.parts else ""
+    return first_part.startswith("~") and first_part != "~"
 
 
 def _known_users(host: Host) -> set[str]:

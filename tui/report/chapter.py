@@ -10,6 +10,7 @@ from remote.run.state.progress import not_learned
 from remote.sanitise import one_line
 from tui.compare.comparison_text import describe_outcome
 from tui.report.document import Chapter
+from tui.report.local_paths import shorten_paths
 from tui.report.subject import ReportSubject
 from tui.report.timing import find_doubts, measure_timing
 from tui.report.topics import SECTIONS, procedure
@@ -115,5 +116,5 @@ def _list_failures(subject: ReportSubject) -> Iterator[str]:
 
 
 def _finish_sentence(text: str) -> str:
-    text = one_line(text)
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    sentence: str = shorten_paths(one_line(text))
+    return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import math
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from remote.metrics.settings import settings
 from remote.record.summary import to_strict_json
 from remote.study.results import cell_to_json
 from tui.report.document import Chapter
+from tui.report.local_paths import shorten_paths
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming, find_doubts, measure_timing
 from tui.report.topics.network import measure_traffic
@@ -33,7 +33,7 @@ SERIES = ("time", "loss", "seconds", "data", "compute", "sync", "bytes_sent")
 
 def to_csv(subjects: Sequence[ReportSubject]) -> str:
     """Return one row per run as CSV, with those that failed."""
-    rows = [row for subject in subjects for row in _csv_rows(subject)]
+    rows = [shorten_paths(row) for subject in subjects for row in _csv_rows(subject)]
     # Runs that do not count have fewer columns.
     column_names = list(dict.fromkeys(column_name for row in rows for column_name in row))
     csv_text = io.StringIO()
@@ -50,7 +50,12 @@ def to_json(subjects: Sequence[ReportSubject], chapters: Sequence[Chapter]) -> s
     pairs = zip(subjects, chapters, strict=True)
     objects = [_subject_object(subject, chapter) for subject, chapter in pairs]
     # NaN is no JSON: what is not known becomes null.
-    return json.dumps(to_strict_json({"subjects": objects}), indent=1, ensure_ascii=False) + "\n"
+    return (
+        json.dumps(
+            shorten_paths(to_strict_json({"subjects": objects})), indent=1, ensure_ascii=False
+        )
+        + "\n"
+    )
 
 
 def read_run_names(path: Path) -> set[str]:
@@ -177,9 +182,9 @@ def _run_object(repetition: int, run: RunFigures) -> dict[str, Any]:
         "run": run.name,
         "repetition": repetition,
         **run_values(run),
-        "settings": shorten_paths(settings(run)),
+        "settings": settings(run),
         "mean_over_ranks": columns,
-        "summary": shorten_paths(_drop_local_facts(run.summary)),
+        "summary": _drop_local_facts(run.summary),
     }
 
 
@@ -191,18 +196,3 @@ def _drop_local_facts(summary: dict[str, Any]) -> dict[str, Any]:
         kept_facts = {name: fact for name, fact in facts.items() if name not in LOCAL_FACTS}
         hosts.append(host | {"facts": kept_facts or None})
     return summary | {"hosts": hosts}
-
-
-def shorten_paths(value: Any) -> Any:
-    """Return the same with paths, such as that of the data, from the present folder or the home
-    folder on: a reader has no other use for them."""
-    if isinstance(value, dict):
-        return {key: shorten_paths(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [shorten_paths(item) for item in value]
-    if not isinstance(value, str):
-        return value
-    for folder, short_name in ((os.getcwd(), ""), (os.path.expanduser("~"), "~/")):
-        if value.startswith(f"{folder}/"):
-            return short_name + value.removeprefix(f"{folder}/")
-    return value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,13 +25,13 @@ from remote.study.folder import (
     TrialOutcome,
 )
 from remote.study.progress import CellProgress, StudyProgress
-from remote.study.repeat import study_words
 from remote.study.results import StudyResult, compute_results
 from remote.study.shortcomings import shortcoming_lines
 from remote.study.study import Cell, Study, Trial, split_trial_key
 from remote.study.wording import shown_labels
 from tui.compare.verdict_text import format_verdicts
 from tui.kit.palette import RUN_LETTERS
+from tui.report.local_paths import shorten_paths, write_study_command
 from tui.report.subject import LineAxis, ReportSubject, RunGroup, UncountedRun
 
 BITS = 8
@@ -72,7 +71,7 @@ class SubjectReader:
                 *shortcoming_lines(result),
             ),
             groups=tuple(groups),
-            command=shlex.join(study_words(_find_typed_name(folder, call), call)),
+            command=write_study_command(_find_typed_name(folder, call), call),
             result=result,
             times=time_cells(progress, groups),
             axis=line_axis,
@@ -193,7 +192,8 @@ def _list_uncounted(
 def _describe_work(run: RunFigures) -> str:
     if run.job:
         return run.job.sync
-    return run.script[0] if run.script else "run"
+    program: str = shorten_paths(run.script[0]) if run.script else "run"
+    return program
 
 
 # The axis for lines -------------------------------------------------------------------------------

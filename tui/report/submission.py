@@ -32,7 +32,7 @@ from remote.record.read import load_plan
 from remote.record.trust import has_ways
 from remote.study.folder import StudyFolder
 from remote.transport.registry import is_here
-from tui.report.data import shorten_paths
+from tui.report.local_paths import shorten_paths
 from tui.report.packed_study import CODE, CONFIGURATION, PackedStudy, pack_studies
 from tui.report.pages import escape_markdown, indent_code, markdown_row
 from tui.report.subject import ReportSubject

@@ -10,6 +10,7 @@ from remote.metrics.run import RunFigures
 from remote.record import marks
 from remote.statistics.stability import count_warm_up
 from tui.report.document import Section, TextBlock, make_table
+from tui.report.local_paths import shorten_paths
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming
 
@@ -64,7 +65,7 @@ def _rows(subject: ReportSubject, timing: SubjectTiming) -> list[tuple[str, ...]
                     UNKNOWN,
                     UNKNOWN,
                     uncounted_run.verdict,
-                    uncounted_run.cause or UNKNOWN,
+                    shorten_paths(uncounted_run.cause) or UNKNOWN,
                 )
             )
     # Names of runs begin with the time of their start.

@@ -8,6 +8,7 @@ from remote.format import UNKNOWN, count, seconds
 from remote.statistics.mean import finite_mean
 from tui.report.document import Section, make_table
 from tui.report.formatting import DOUBT_NOTE, format_value, write_ratio
+from tui.report.local_paths import shorten_paths
 from tui.report.subject import ReportSubject, RunGroup
 from tui.report.timing import SubjectTiming, describe_rule
 from tui.report.topics.final_values import ACCURACY, TEST_LOSS, TRAINING_LOSS, FinalValue
@@ -62,5 +63,6 @@ def _legend(subject: ReportSubject) -> list[str]:
         for run in group.runs:
             ranks = count(run.world_size, "rank")
             nodes = count(run.nodes, "node")
-            legend_lines.append(f"{group.label}: {run.name}, {run.description}, {ranks} on {nodes}")
+            work = shorten_paths(run.description)
+            legend_lines.append(f"{group.label}: {run.name}, {work}, {ranks} on {nodes}")
     return legend_lines

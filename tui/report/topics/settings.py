@@ -14,6 +14,7 @@ from training.options import format_value
 from training.setting import Effect, Shown
 from tui.report.document import ReportTable, Section, make_table
 from tui.report.formatting import format_link
+from tui.report.local_paths import shorten_paths
 from tui.report.subject import ReportSubject
 from tui.report.timing import SubjectTiming
 
@@ -62,7 +63,7 @@ def make_section(subject: ReportSubject, timing: SubjectTiming) -> Section | Non
 
 
 def _rows(subject: ReportSubject) -> Iterator[tuple[str, str]]:
-    settings_of_runs = [read_settings(run) for run in subject.runs]
+    settings_of_runs = [shorten_paths(read_settings(run)) for run in subject.runs]
     unremarkable_values = {
         setting.name.replace("_", "-"): format_value(setting.default)
         for setting in fields(Job)
@@ -126,7 +127,7 @@ def _tables_of_differences(subject: ReportSubject) -> list[ReportTable]:
         if group.first_run:
             labels.append(group.label)
             runs.append(group.first_run)
-    values_by_name = differing(runs)
+    values_by_name = shorten_paths(differing(runs))
     # No cell differs in what it trains by where it ran, its random numbers, or its lines.
     ignored_names = {"hosts", "machines"}
     for name in names_by_effect(Effect.REPETITION, Effect.LOG, Effect.NOTHING):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from remote.cluster.hosts import Host
 from remote.cluster.load import load
 from remote.cluster.shared_hosts import SharedHosts, share_hosts
@@ -50,6 +52,25 @@ def test_what_is_private_is_left_out_and_named(tmp_path: Path) -> None:
         Host("node1", "10.10.1.1", **kept),
         Host("node2", "10.10.1.2", **kept),
     )
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["/home/s1234567", "/nfs/home/s1234567", "/Users/s1234567", "/users/s1234567", "~s1234567"],
+)
+def test_folders_of_users_are_private_also_if_no_user_is_known(folder: str) -> None:
+    host = Host("node1", "10.10.1.1", python=f"{folder}/venv/bin/python", cwd=folder)
+    shared = share_hosts((host,))
+    assert "s1234567" not in shared.text
+    assert {*shared.missing_keys} == {"python", "cwd"}
+
+
+@pytest.mark.parametrize("folder", ["~", "/data/home", "/opt/userspace", "users/code"])
+def test_folders_of_nobody_are_kept(folder: str, tmp_path: Path) -> None:
+    host = Host("node1", "10.10.1.1", python="~/venv/bin/python", cwd=folder)
+    shared = share_hosts((host,))
+    assert shared.missing_keys == ()
+    assert f'cwd = "{folder}"' in shared.text
 
 
 def test_what_makes_the_same_runs_is_kept(tmp_path: Path) -> None:
