@@ -44,8 +44,8 @@ class Guesses:
         return f"{meaning}: {after_text}{self._describe()}"
 
     @property
-    def text_of_rest(self) -> str:
-        """Return it of what a study compares beside methods that compute the same numbers."""
+    def text_beside_equal_methods(self) -> str:
+        """Return what cannot be compared in a study whose methods compute the same numbers."""
         meaning = "too short" if self.length else "nothing was learned"
         return f"{meaning} to compare the rest: {self.brief_text}"
 

@@ -34,11 +34,7 @@ from tui.kit import keymap
 from tui.kit.actions import ACTIONS_BY_NAME, KeyPlace
 from tui.kit.bindings import bindings, focus_places, key_of, named_keys
 from tui.kit.dialogs import Dialog, Leave, TooSmall, is_too_small
-from tui.kit.interpreter import (
-    keep_heap_small,
-    keep_loaded_modules,
-    switch_threads_often,
-)
+from tui.kit.interpreter import keep_heap_small, keep_loaded_modules, switch_threads_often
 from tui.kit.key_names import format_key
 from tui.kit.messages import (
     CompareRuns,

@@ -115,17 +115,15 @@ def _list_keys(
     run: RunState, alert: Alert, num_hidden: int, keys: VerdictKeys
 ) -> tuple[NextKey, ...]:
     next_keys = []
-    is_lost = alert.alarm in STOPPING
-    is_for_next_run = alert.advice is not None and alert.advice.remedy is Remedy.EXCLUDE_HOST
     if alert.advice:
         next_keys.append(find_advised_key(run, alert.advice, keys))
+        # What helps the next run leaves this one slow.
+        if alert.advice.remedy is Remedy.EXCLUDE_HOST and not run.is_held:
+            next_keys.append(NextKey(keys.stop, "stop"))
         if alert.advice.remedy is not Remedy.SHOW_STACKS:
             next_keys.append(NextKey(keys.stacks, "stacks"))
-    if is_lost and not run.is_held:
+    if alert.alarm in STOPPING and not run.is_held:
         next_keys.append(make_stop_key(run, keys))
-    if is_for_next_run and not run.is_held:
-        # Before all others: what helps the next run leaves this one slow.
-        next_keys.insert(1, NextKey(keys.stop, "stop"))
     next_keys.append(make_hide_key(keys))
     if num_hidden:
         next_keys.append(NextKey(keys.alerts, f"list {count(num_hidden, 'more alert')}"))

@@ -71,7 +71,7 @@ def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: st
         if any(row.is_same for row in result.cells):
             # What is sure comes first, however short the runs were.
             answer += ": they compute the same numbers"
-            title = f"the same numbers, but {guesses.text_of_rest}"
+            title = f"the same numbers, but {guesses.text_beside_equal_methods}"
         return StudyVerdict(
             Severity.WARN,
             title,
