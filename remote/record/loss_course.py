@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -49,6 +50,8 @@ def _sample_training(folder: Path, place_count: int) -> Iterator[LossPoint]:
     from remote.run.output.script_expander import Expander
 
     expand_script = Expander(RANKS, watch=False)
+    losses_by_step = defaultdict[float, list[float]](list)
+    losses_by_place = list[LossPoint]()
     for place, records in enumerate(read_samples(folder, place_count, SAMPLE)):
         points: list[LossPoint] = [
             (step.event.step, step.event.loss)
@@ -57,10 +60,26 @@ def _sample_training(folder: Path, place_count: int) -> Iterator[LossPoint]:
             if isinstance(step.event, StepFinished)
         ]
         points = points or list(_find_printed_losses(records, expand_script))
-        mean_loss = finite_mean([loss for _, loss in points])
-        if math.isfinite(mean_loss):
+        if any(step for step, _ in points):
+            for step, loss in points:
+                losses_by_step[step].append(loss)
+        elif points:
             # A script may print no steps: then places stand for them.
-            yield finite_mean([step for step, _ in points]) or place, mean_loss
+            losses_by_place.append((place, finite_mean([loss for _, loss in points])))
+    # A place may have the steps of one rank, and the next one earlier steps of another rank.
+    points_by_step = [(step, finite_mean(losses_by_step[step])) for step in sorted(losses_by_step)]
+    yield from _thin_out(points_by_step or losses_by_place, place_count)
+
+
+def _thin_out(points: Sequence[LossPoint], place_count: int) -> Iterator[LossPoint]:
+    """Yield at most so many points, each the mean of neighbours, without those that are no
+    number."""
+    group_size = -(-len(points) // place_count)
+    for begin in range(0, len(points), max(group_size, 1)):
+        steps, losses = zip(*points[begin : begin + group_size], strict=True)
+        mean_loss = finite_mean(losses)
+        if math.isfinite(mean_loss):
+            yield finite_mean(steps), mean_loss
 
 
 def _find_printed_losses(records: Sequence[Record], expand_script: Expand) -> Iterator[LossPoint]:

@@ -302,6 +302,24 @@ def test_the_points_of_the_loss_have_their_steps_and_all_tests(tmp_path: Path) -
     assert list(course.tests) == tests
 
 
+def test_the_loss_has_one_course_though_each_rank_reports_many_steps_at_once(
+    tmp_path: Path,
+) -> None:
+    made = History(plan(2)).training()
+    for first in range(1, 301, 100):
+        for rank in range(2):
+            steps = [
+                StepFinished(rank, 1, step, 300.0 / step, 0.01)
+                for step in range(first, first + 100)
+            ]
+            made.rank(rank, block_of(steps, made.now))
+    course = read_loss_points(recorded(tmp_path, made.done(0, 1)), 30).training
+    assert len(course) == 30
+    steps_and_losses = [*zip(*course, strict=True)]
+    assert list(steps_and_losses[0]) == sorted(steps_and_losses[0])
+    assert list(steps_and_losses[1]) == sorted(steps_and_losses[1], reverse=True)
+
+
 def test_copies_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tape, "APART", 4_000)
     made = history(200)
