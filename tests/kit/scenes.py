@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,6 +81,10 @@ def scene(made: Made) -> Made:
     return made
 
 
+TODAY = 1_795_953_600.0
+"""Noon of 29 November 2026 in Unix time, some days after the runs of the scenes."""
+
+
 @pytest.fixture
 def still(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """No time passes, it is UTC everywhere, and what is random elsewhere is counted."""
@@ -87,6 +92,8 @@ def still(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     with monkeypatch.context() as patch:
         patch.chdir(tmp_path)
         patch.setattr(SessionClock.__init__, "__defaults__", (lambda: 0.0,))
+        clock = SimpleNamespace(time=lambda: TODAY, monotonic=time.monotonic)
+        patch.setattr("tui.home.screen.time", clock)
         patch.setattr("remote.plan.plan.secrets.token_hex", lambda _: f"{next(count):x}")
         patch.setattr("remote.record.lock._named", lambda _: Holder(4711, socket.gethostname()))
         patch.setattr(Screen, "_compositor_refresh", draw_nothing)
