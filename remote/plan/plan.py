@@ -11,6 +11,7 @@ import shlex
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from msgspec import Struct
 
@@ -325,6 +326,12 @@ def with_seed(work: Job | Script, seed: int) -> Job | Script:
     """Return a job that begins again, with this seed. A script remains as it is: its settings are
     its own."""
     return replace(work, seed=seed, resume="") if isinstance(work, Job) else work
+
+
+def with_setting(job: Job, name: str, value: float) -> Job:
+    """Return a job that begins again, with another value of a setting."""
+    changes: dict[str, Any] = {name: value}
+    return replace(job, resume="", **changes)
 
 
 def with_folders(plan: Plan) -> Plan:

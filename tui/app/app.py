@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import SuspendNotSupported
 
-from remote.plan.plan import PlanError
+from remote.plan.plan import PlanError, with_setting
 from remote.record import marks
 from remote.record.alike import find_previous
 from training.job import Job
@@ -322,8 +322,7 @@ class RankboardApp(Dashboard[OpenRuns]):
         if isinstance(work, Job):
             work = replace(work, resume="")
             if message.value is not None:
-                changes: dict[str, Any] = {message.field: message.value}
-                work = replace(work, **changes)
+                work = with_setting(work, message.field, message.value)
         self._show_form(work=work, field=message.field)
 
     # Leaving

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 
+from remote.run.findings.find_advice import advise_flaw
 from remote.run.findings.find_resume_point import find_resume_point
 from remote.run.findings.flaws import find_flaws
 from remote.run.run_state import RunState
+from remote.run.state.advice import Advice, Remedy
 from remote.run.state.flaw import Flaw, FlawKind
 from remote.run.state.phases import RunPhase
 from tui.kit.widgets.verdict_strip import NextKey, Severity
-from tui.run.run_verdict import RunVerdict, VerdictKeys, make_hide_key
+from tui.run.run_verdict import RunVerdict, VerdictKeys, find_advised_key, make_hide_key
 
 MIN_TESTS = 8
 """Tests from which on it is told that they are hardly better since long ago."""
@@ -31,20 +33,23 @@ def judge_learning(run: RunState, keys: VerdictKeys) -> RunVerdict:
     if run.phase is not RunPhase.TRAINING or run.stall:
         return RunVerdict()
     flaw = next((flaw for flaw in find_flaws(run) if flaw.kind in FLAW_WORDS), None)
-    severity = Severity.WARN if flaw else Severity.NEUTRAL
-    plateau_text = describe_plateau(run)
+    plateau_epoch = find_plateau(run)
+    next_keys = [] if run.is_held else [make_stop_key(run, keys)]
     if flaw:
-        title = _describe_flaw(flaw)
-    elif plateau_text:
-        title = f"{plateau_text}: more epochs may not help"
+        severity, title = Severity.WARN, _describe_flaw(flaw)
+        advice = advise_flaw(run, flaw)
+    elif plateau_epoch:
+        severity = Severity.NEUTRAL
+        title = f"test loss hardly better since epoch {plateau_epoch}: more epochs may not help"
+        advice = Advice(Remedy.FEWER_EPOCHS, best_epoch=plateau_epoch)
     else:
         return RunVerdict()
-    stop_key = make_stop_key(run, keys)
-    # To lose a sound model is no remedy; one that is ruined is no loss.
-    stop_key = stop_key._replace(is_remedy=bool(flaw) or stop_key.text != LOSES_MODEL)
-    next_keys = [] if run.is_held else [stop_key]
-    next_keys.append(make_hide_key(keys))
-    return RunVerdict(severity, title, next_keys=tuple(next_keys))
+    if run.plan.job and advice and advice.setting[1] is not None:
+        advised_key = find_advised_key(run, advice, keys)
+        # A model that is ruined is no loss; one that is sound is.
+        place = len(next_keys) if flaw else 0
+        next_keys.insert(place, advised_key)
+    return RunVerdict(severity, title, (), (*next_keys, make_hide_key(keys)), advice)
 
 
 def make_stop_key(run: RunState, keys: VerdictKeys) -> NextKey:
@@ -62,15 +67,15 @@ def _describe_flaw(flaw: Flaw) -> str:
     return f"{FLAW_WORDS[flaw.kind]}{since_text}: {flaw.change}"
 
 
-def describe_plateau(run: RunState) -> str:
-    """Return since when the test loss is hardly better, "test loss hardly better since epoch 8"; ""
-    if it is since the second half of all tests, or not known."""
+def find_plateau(run: RunState) -> int:
+    """Return the epoch since which the test loss is hardly better; 0 if that is in the second half
+    of all tests, or not known."""
     tests = [test for test in run.progress.evaluations if math.isfinite(test.loss)]
     if len(tests) < MIN_TESTS:
-        return ""
+        return 0
     lowest_loss = min(test.loss for test in tests)
     places = range(len(tests))
     first_place = next(place for place in places if tests[place].loss <= HARDLY * lowest_loss)
     if first_place >= len(tests) // 2:
-        return ""
-    return f"test loss hardly better since epoch {tests[first_place].epoch}"
+        return 0
+    return tests[first_place].epoch

@@ -50,7 +50,8 @@ def make_hide_key(keys: VerdictKeys) -> NextKey:
 
 def find_advised_key(run: RunState, advice: Advice, keys: VerdictKeys) -> NextKey:
     """Return the key that does what an advice says."""
-    text = describe_remedy(advice, is_for_next=run.phase is not RunPhase.ENDED)
+    is_for_next = run.phase is not RunPhase.ENDED
+    text = describe_remedy(advice, is_for_next=is_for_next)
     match advice.remedy:
         case Remedy.EXCLUDE_HOST:
             return NextKey(
@@ -64,4 +65,6 @@ def find_advised_key(run: RunState, advice: Advice, keys: VerdictKeys) -> NextKe
             return NextKey(keys.copy, f"copy the command to {text}")
         case Remedy.SHOW_STACKS:
             return NextKey(keys.stacks, text)
+    if is_for_next:
+        return NextKey(keys.copy, f"copy the command {text}")
     return NextKey(keys.new_run, f"new run {text}")

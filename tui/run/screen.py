@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.events import Resize
 
+from remote.plan.plan import with_setting
 from remote.record.entry import Entry
 from remote.record.watch import WatchedRun
 from remote.run.findings.alerts import Alert
@@ -355,9 +357,13 @@ class RunScreen(ChartActions):
         if command:
             self.post_message(CopyText(command))
         else:
-            is_without = advice and advice.remedy is Remedy.EXCLUDE_HOST
-            without = advice.host if advice and is_without else ""
-            self.post_message(CopyCommand(run.plan, run, without))
+            plan = run.plan
+            without = advice.host if advice and advice.remedy is Remedy.EXCLUDE_HOST else ""
+            # Once a run has ended, its form takes the better setting.
+            name, value = advice.setting if advice and not self.over else ("", None)
+            if plan.job and value is not None:
+                plan = replace(plan, work=with_setting(plan.job, name, value))
+            self.post_message(CopyCommand(plan, run, without))
 
     def action_compare(self) -> None:
         self.post_message(CompareRun())

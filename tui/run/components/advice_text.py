@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from remote.format import step_time
+from remote.format import count, step_time
 from remote.run.run_state import RunState
 from remote.run.state.advice import Advice, Remedy
 from remote.transport.registry import load_transport
@@ -54,6 +54,8 @@ def describe_remedy(advice: Advice, *, is_for_next: bool = False) -> str:
         case Remedy.LARGER_BATCH:
             return f"with batch size {advice.setting[1]} (now {advice.batch_size})"
         case Remedy.FEWER_EPOCHS:
+            if advice.best_epoch and is_for_next:
+                return f"with {count(advice.best_epoch, 'epoch')}"
             if advice.best_epoch:
                 return f"with fewer epochs: best was epoch {advice.best_epoch}"
             best_text = f": best was step {advice.best_step}" if advice.best_step else ""

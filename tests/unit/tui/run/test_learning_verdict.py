@@ -15,7 +15,7 @@ from tui.run.learning_verdict import judge_learning
 from tui.run.run_verdict import VerdictKeys, make_hide_key
 from tui.run.verdict_panel import VerdictPanel
 
-KEYS = VerdictKeys(hide="a", stop="q")
+KEYS = VerdictKeys(hide="a", stop="q", copy="y")
 NO_LONGER_BETTER = (0.5, 0.3, *[0.31] * 8)
 WORSE = (0.5, 0.3, *[0.4 + epoch / 10 for epoch in range(9)])
 
@@ -55,13 +55,14 @@ def test_a_run_that_overfits_is_warned_of_and_can_be_stopped() -> None:
     assert verdict.severity is Severity.WARN
     assert verdict.next_keys == (
         NextKey("q", "stop (the model is lost)", "stop"),
+        NextKey("y", "copy the command with 2 epochs"),
         make_hide_key(KEYS),
     )
     saved = history.rank(0, Saved(0, 10, 80, 0.1, 1000)).state()
     assert judge_learning(saved, KEYS).next_keys[0] == NextKey("q", "stop (checkpoint 80)", "stop")
     saved.hold(saved.now)
     held_keys = judge_learning(saved, KEYS).next_keys
-    assert held_keys == (make_hide_key(KEYS),), "nobody can stop what is not recorded"
+    assert NextKey("q", "stop (checkpoint 80)", "stop") not in held_keys, "it is not recorded"
 
 
 def test_nothing_is_said_of_a_run_that_has_ended() -> None:
@@ -69,15 +70,17 @@ def test_nothing_is_said_of_a_run_that_has_ended() -> None:
     assert not judge_learning(ended, KEYS).title
 
 
-async def test_the_strip_offers_to_stop_until_it_is_hidden() -> None:
+async def test_the_strip_offers_fewer_epochs_and_to_stop_until_it_is_hidden() -> None:
     stage = Stage(1, 1)
     async with stage.shown(size=(80, 24)) as pilot:
         await stage.train(pilot, 20)
         assert "training, no alerts" in stage.text()
         stage.session.say(0, *evaluations(NO_LONGER_BETTER))
         await until(pilot, lambda: "test loss hardly better since epoch 2" in stage.text())
-        assert "q stop (the model is lost)   a hide" in stage.text()
-        assert "▶" not in stage.text(), "to lose a sound model is no remedy"
+        line = "▶ y copy the command with 2 epochs   q stop (the model is lost)   a hide"
+        assert line in stage.text()
+        await pilot.press("y")
+        assert "--epochs 2 " in stage.app.clipboard
         assert "no alerts" not in stage.text()
         await pilot.press("a")
         await until(pilot, lambda: not stage.screen.query_one(VerdictPanel).display)
