@@ -316,17 +316,23 @@ class Drawer:
         return [Curve("", REFERENCE, x, level, level, level, faint=True, band=False)]
 
     def _name_best_test(self) -> tuple[PointLabel, ...]:
-        """Name the best test accuracy by its value and step, if there are several tests."""
-        if self._kind.id != "accuracy" or not self._has_best:
+        """Name the best test by its value, and an accuracy by its step, if there are several
+        tests; the lowest loss unless it is the newest, which stands above the chart."""
+        if not self._kind.tests or not self._has_best:
             return ()
         line = self._reader.read(self._kind.tests, -1)
         known = np.flatnonzero(np.isfinite(line.points.mean))
         if known.size < 2:
             return ()
-        best = int(known[line.points.mean[known].argmax()])
-        accuracy = float(line.points.mean[best])
-        text = f"{self._format(accuracy)} at step {line.points.step[best]:.0f}"
-        return (PointLabel(float(line.x[best]), accuracy, text, TEST),)
+        is_accuracy = self._kind.unit is Unit.SHARE
+        tests = line.points.mean[known]
+        best = int(known[tests.argmax() if is_accuracy else tests.argmin()])
+        if not is_accuracy and best == known[-1]:
+            return ()
+        value = float(line.points.mean[best])
+        step_text = f"{self._format(value)} at step {line.points.step[best]:.0f}"
+        text = step_text if is_accuracy else f"lowest {self._format(value)}"
+        return (PointLabel(float(line.x[best]), value, text, TEST),)
 
     def _test_curves(self) -> list[Curve]:
         """Return the curve of tests, if there has been one."""

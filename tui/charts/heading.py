@@ -315,7 +315,8 @@ def _legend_of_tests(drawing: Drawing) -> tuple[ColouredTexts, ColouredTexts]:
             texts += [(test_text, curve.colour)]
         if curve.signed:
             texts += [(f"{sign} {best_word} {drawing.best_test}", curve.colour)]
-    return texts, texts[-1:]
+    # The best test has its value beside its sign in the chart.
+    return texts, texts[:1]
 
 
 def _spaced(parts: ColouredTexts) -> ColouredTexts:

@@ -128,9 +128,5 @@ def make_level_line(level: float, left: float, right: float) -> Curve:
 LOSS = CompareMeasure("training loss", training_points, "loss")
 TEST_ACCURACY = CompareMeasure("test accuracy (%)", evaluation_points, "accuracy")
 TRAINING_ACCURACY = CompareMeasure("training accuracy (%)", training_points, "accuracy")
-MEASURES = (
-    LOSS,
-    TRAINING_ACCURACY,
-    TEST_ACCURACY,
-    CompareMeasure("test loss", evaluation_points, "loss"),
-)
+TEST_LOSS = CompareMeasure("test loss", evaluation_points, "loss")
+MEASURES = LOSS, TRAINING_ACCURACY, TEST_ACCURACY, TEST_LOSS

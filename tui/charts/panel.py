@@ -22,6 +22,7 @@ from tui.charts.heading import heading, nearest_point
 from tui.charts.kinds import ChartKind
 from tui.charts.make_drawing import make_drawing, steps_to_refine, with_header_figures
 from tui.charts.viewed_chart import ViewedChart
+from tui.kit import palette
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.messages import ReadRecord, SaveChart
 from tui.kit.themes import inks_of
@@ -30,8 +31,8 @@ TICKS_PER_DRAWING = 4
 """A growing curve is drawn at every fourth tick, as a chart costs ten times a row of a table."""
 MAX_STEP_RATIO = 1 + 1 / 16
 """How many times the step that was drawn a run may be at before its turn has come."""
-CAPTION_FRAME_WIDTH = len("  9    ─ ")
-"""Cells of a caption that are neither its title nor its notes."""
+CAPTION_FRAME_WIDTH = len("      ─")
+"""Cells of a caption that are neither its number, its title nor its notes."""
 
 
 WIDTHS = (110, 150)
@@ -161,7 +162,8 @@ class Charts(ViewedChart):
         self._caption_inputs = inputs
         parts: list[str | tuple[str, str]] = []
         if self._drawing is not None:
-            room = width - CAPTION_FRAME_WIDTH - len(self.title)
+            number_width = len(palette.panel_number(self.number))
+            room = width - CAPTION_FRAME_WIDTH - number_width - len(self.title)
             drawing = self._drawing.for_height(plot_height)
             for text, colour in heading(drawing, self.kind, self.view, room):
                 parts.append((text, inks.by_number(colour)) if colour >= 0 else text)

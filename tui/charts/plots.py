@@ -197,6 +197,6 @@ class BarPlot(Struct, frozen=True):
             curve = replace(self.curves[lane.curve], band=False)
             peak, x = find_peak(curve, x_axis, Axis(0.0, lane.high))
             if peak > -math.inf and lane.rows > 1:
-                text = f"max {format_value(peak, self.unit)}"
+                text = f"longest {format_value(peak, self.unit)}"
                 rows = range(lane.top, lane.top + lane.rows)
                 put_above_bars(picture, rows, x_axis.share_of(x), text)

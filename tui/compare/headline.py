@@ -10,7 +10,7 @@ from remote.format import UNKNOWN, exact_duration, figure, percent, step_time
 from remote.metrics import doubt as doubting
 from remote.metrics.compare import ComparedRun
 from remote.metrics.run import EvaluationFigures, RunFigures
-from remote.run.state.flaw import FlawKind
+from remote.run.state.flaw import FlawKind, Measure
 from remote.run.state.phases import Verdict
 from remote.statistics.comparison import Finding
 from tui.compare.facts import blame_machine, is_accuracy_different, read_last_test, read_results
@@ -116,7 +116,7 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
     title = "; ".join(filter(None, (observation, *(tie.clause for tie in ties))))
     if not is_certain:
         title += f": {UNPROVEN}"
-    flaw_text = _describe_overfitting(compared[best].run, RUN_LETTERS[best])
+    flaw_text = _describe_overfitting(compared, best)
     # Praise is green only if it is proven, and of a run without a flaw.
     severity = Severity.NEUTRAL
     if warnings:
@@ -210,8 +210,10 @@ def _list_warnings(compared: Sequence[ComparedRun]) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _describe_overfitting(run: RunFigures, letter: str) -> str:
-    """Return that a run overfitted, and since when; "" if it did not."""
+def _describe_overfitting(compared: Sequence[ComparedRun], place: int) -> str:
+    """Return that a run overfitted, since when, and if the other of two runs ends with no lower
+    test loss all the same; "" if it did not."""
+    run, letter = compared[place].run, RUN_LETTERS[place]
     flaws = [flaw for flaw in run.flaws if flaw.kind is FlawKind.OVERFITTED]
     if not flaws:
         return ""
@@ -219,9 +221,13 @@ def _describe_overfitting(run: RunFigures, letter: str) -> str:
     if not (isinstance(flaw.before, float) and isinstance(flaw.after, float)):
         return f"{letter} {flaw.text}"
     since = f" after epoch {flaw.epoch}" if flaw.epoch else ""
-    return (
-        f"{letter} overfitted{since} ({flaw.measure} {figure(flaw.before)} to {figure(flaw.after)})"
-    )
+    change = f"{flaw.measure} {figure(flaw.before)} to {figure(flaw.after)}"
+    other_text = ""
+    if len(compared) == 2 and flaw.measure is Measure.TEST_LOSS:
+        other_test = read_last_test(compared[1 - place])
+        if other_test and other_test.loss >= flaw.after:
+            other_text = f"; {RUN_LETTERS[1 - place]} ends at {figure(other_test.loss)}"
+    return f"{letter} overfitted{since} ({change}{other_text})"
 
 
 # How fast they are --------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from remote.plan.serialize import OtherFormat
 from remote.record import marks
 from remote.record.events_file import RunFolderError
 from remote.record.read import load_plan
+from remote.run.state.flaw import FlawKind
 from remote.sanitise import plain
 from tui.charts.chart import Chart
 from tui.charts.chart_view import USUAL_SMOOTHING
@@ -32,6 +33,7 @@ from tui.charts.overlay import (
     LOSS,
     MEASURES,
     TEST_ACCURACY,
+    TEST_LOSS,
     TRAINING_ACCURACY,
     CompareMeasure,
     MarkedCurves,
@@ -207,10 +209,18 @@ class CompareScreen(Screen[None]):
 
     @property
     def _second_measure(self) -> CompareMeasure:
-        """Return what says most beside the first chart: the loss, or else the accuracy."""
+        """Return what says most beside the first chart: the loss, of tests if one of the runs
+        overfitted, or else the accuracy."""
+        if self._measure is TEST_ACCURACY and self._has_overfitted:
+            return TEST_LOSS
         if self._measure is not LOSS:
             return LOSS
         return TEST_ACCURACY if self._are_tested else TRAINING_ACCURACY
+
+    @property
+    def _has_overfitted(self) -> bool:
+        flaws = [flaw for compared in self._compared for flaw in compared.run.flaws]
+        return any(flaw.kind is FlawKind.OVERFITTED for flaw in flaws)
 
     @property
     def _are_tested(self) -> bool:

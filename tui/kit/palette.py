@@ -57,7 +57,7 @@ SIGNS = {
 }
 """Each sign, and what stands for it where the terminal does not speak UTF-8."""
 
-
+SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 HEAT = ("░▒▓█", ".:+#")
 """Four shades of a cell, from the lightest to the darkest."""
 LEVELS = ("▁▂▃▄▅▆▇█", "_.:-=+*#")
@@ -104,6 +104,14 @@ def speaks_utf8(environ: Mapping[str, str], encoding: str) -> bool:
 def sign(name: str) -> str:
     """The sign of that name, one cell wide."""
     return SIGNS[name][0 if has_utf8() else 1]
+
+
+def panel_number(number: int) -> str:
+    """The key of a panel before its title, "³", as "3 hosts" would be three hosts; "" for one that
+    has none, as there are nine such keys."""
+    if not 0 < number < len(SUPERSCRIPTS):
+        return ""
+    return SUPERSCRIPTS[number] if has_utf8() else f"[{number}] "
 
 
 def level_sign(share: float) -> str:

@@ -104,13 +104,14 @@ class Panel(Container, SteadyWidget):
 
     def _draw_caption(self) -> None:
         """Write the title and the note, and at the right the keys of a panel with the focus."""
-        # In the ink of keys: as plain text, "3 hosts" would be three hosts.
-        number = (f"{self.number} ", "bold $primary") if self.number else ""
+        number = palette.panel_number(self.number)
         note = self._note
         # A frame has blanks around its title of its own.
         blank = "" if self.styles.border_left[0] else " "
         room = self.size.width - KEY_MARGIN
-        caption_content = Content.assemble(blank, number, self.title, "  " if note else "", note)
+        caption_content = Content.assemble(
+            blank, (number, "bold $primary"), self.title, "  " if note else "", note
+        )
         room_for_facts = room - caption_content.cell_length
         if self._keys and self.are_facts_minor:
             room_for_facts -= draw_border_keys(self._keys, room_for_facts).cell_length

@@ -211,14 +211,14 @@ def test_how_far_bars_go_beyond_their_scale_stands_where_there_are_no_bars() -> 
     found = make_frame(drawn.curves, drawn.options, 80, 12)
     assert found
     rows = ["".join(found.picture.characters(row)) for row in range(len(found.row_ends))]
-    assert any("max 3.00 s" in row for row in rows)
-    assert not any("max" in text for text in texts_at_right(found)), "that would take columns"
+    assert any("longest 3.00 s" in row for row in rows)
+    assert not any("longest" in text for text in texts_at_right(found)), "that would take columns"
     levels = {chr(sign) for sign in found.picture.sign.flat if sign}
-    assert levels <= {*LEVELS[0], *"max 3.00 s"}
+    assert levels <= {*LEVELS[0], *"longest 3.00 s"}
     bars = draw(trained(), PHASES)
     plain_frame = make_frame(bars.curves, bars.options, 80, 12)
     assert plain_frame
-    assert "max" not in "".join(map(chr, plain_frame.picture.sign.flat))
+    assert "longest" not in "".join(map(chr, plain_frame.picture.sign.flat))
 
 
 def with_tests(*losses: float) -> RunState:
@@ -604,10 +604,12 @@ def test_a_heading_tells_the_figure_of_the_rank_that_is_seen_against_the_mean() 
     [
         (64, "  ● mean  ░ all ranks  test 0.5000  ◆ lowest 0.4000"),
         (57, "  ░ all ranks  test 0.5000  ◆ lowest 0.4000"),
-        (44, "  ░ all ranks  ◆ lowest 0.4000"),
-        (41, "  ◆ lowest 0.4000"),
-        (30, "  ◆ lowest 0.4000"),
-        (25, ""),
+        (44, "  ░ all ranks  test 0.5000"),
+        (38, "  ░ all ranks  test 0.5000"),
+        (37, "  test 0.5000"),
+        (26, "  test 0.5000"),
+        (25, "  test 0.5000"),
+        (24, ""),
     ],
 )
 def test_the_mean_its_band_and_tests_are_named(room: int, legend: str) -> None:

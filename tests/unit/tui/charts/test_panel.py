@@ -252,10 +252,10 @@ async def test_the_cursor_tells_its_values_above_the_chart() -> None:
     stage = Stage()
     async with stage.training(size=(200, 40)) as pilot:
         await pilot.press("3", "z", "left")
-        await until(pilot, lambda: "3 loss  step 60  mean " in stage.text())
+        await until(pilot, lambda: "³loss  step 60  mean " in stage.text())
         await until(pilot, lambda: "(rank " in stage.text())  # there is room for it
         await pilot.press("left")
-        await until(pilot, lambda: "3 loss  step 59  mean " in stage.text())
+        await until(pilot, lambda: "³loss  step 59  mean " in stage.text())
 
 
 async def test_the_wheel_zooms_at_the_pointer_and_dragging_pans() -> None:

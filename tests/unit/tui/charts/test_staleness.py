@@ -50,7 +50,7 @@ async def test_staleness_has_a_chart_of_its_own(size: tuple[int, int]) -> None:
         await pilot.press("c")
         await until(pilot, lambda: isinstance(stage.app.screen, ChartList))
         await pilot.press(*"stale", "enter")
-        await until(pilot, lambda: re.search(r" \d staleness", stage.text()) is not None)
+        await until(pilot, lambda: re.search(r" [³-⁹]staleness", stage.text()) is not None)
         assert "● serving" in stage.text()
         shown = [chart.region for chart in stage.app.screen.query(Charts) if chart.display]
         # Beside the charts, the ranks over time have a place where they differ.

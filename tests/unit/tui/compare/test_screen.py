@@ -216,12 +216,14 @@ async def test_that_the_run_to_take_overfitted_is_the_one_caveat_below_neutral_p
         folders.append(recorded(tmp_path / "runs", made.done(0, 1).session(SessionClosed())))
     app = CompareApp(folders)
     async with app.run_test(size=(120, 40)) as pilot:
-        (line,) = await lines_with(pilot, "overfitted after epoch 1 (test loss 0.2 to 0.35)")
+        (line,) = await lines_with(pilot, "overfitted after epoch 1 (test loss 0.2 to 0.35; ")
+        assert "B ends at 0.4)" in line
         assert line.startswith("▌ ▲ A")
         assert "one run each" not in line, "the title says it"
         (praise,) = await lines_with(pilot, "2.0x faster per step")
         assert praise.startswith("▌ A "), "neither green nor amber"
         assert "B overfitted" not in screen_text(app), "the table says it of the other one"
+        assert "test loss by wall time" in screen_text(app), "the second chart shows it"
         (outcomes,) = await lines_with(pilot, "outcome  ")
         assert outcomes.count("▲ overfitted") == 2
 

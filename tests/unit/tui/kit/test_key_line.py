@@ -44,7 +44,7 @@ async def test_keys_of_the_focused_panel_leave_out_facts_and_cut_none() -> None:
         panel.caption("busiest first", ("a figure",) * 9, before_facts="  each: ")
         # The panel writes its own caption again at the next tick.
         caption = Content.from_markup(str(panel.border_title)).plain
-        assert "1 ranks  busiest first  each: a figure" in caption
+        assert "¹ranks  busiest first  each: a figure" in caption
         assert "enter open  o sort  O columns" in caption
         assert 0 < caption.count("a figure") < 9
         assert "…" not in caption

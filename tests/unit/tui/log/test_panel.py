@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -46,7 +45,7 @@ def log(stage: Stage) -> list[str]:
 
 def caption(stage: Stage) -> str:
     rows = stage.text().splitlines()
-    return next((row for row in rows if re.match(r"[─━] \d log", row)), "")
+    return next((row for row in rows if row[1:].startswith(" ²log")), "")
 
 
 async def test_news_and_all_lines() -> None:

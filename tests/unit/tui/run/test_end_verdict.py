@@ -343,7 +343,7 @@ async def test_the_log_of_a_failed_run_is_that_of_the_rank_to_blame() -> None:
         assert not panel.check_action("leave", ()), "esc leaves the page at once"
         await pilot.press("A")
         await until(pilot, lambda: "RuntimeError" in stage.text())
-        assert "1 ranks  failed first" in stage.text()
+        assert "¹ranks  failed first" in stage.text()
 
 
 async def test_the_log_ends_with_how_a_rank_died_that_has_not_printed_why() -> None:

@@ -237,7 +237,7 @@ async def test_on_a_narrower_terminal_no_row_is_left_blank() -> None:
         await until(
             pilot,
             lambda: (
-                "3 loss" in stage.text().splitlines()[3]
+                "³loss" in stage.text().splitlines()[3]
                 and "step 60/400" in stage.text().splitlines()[1]
             ),
         )
@@ -263,8 +263,8 @@ async def test_the_charts_mark_where_the_run_was_started_again(size: tuple[int, 
 
 def marks(stage: Stage) -> str:
     """The charts, above which are the letters of marks; without what explains the letters."""
-    _, _, charts_and_below = stage.text().partition(" 3 loss")
-    return charts_and_below.partition(" 1 ranks")[0].replace("R restart", "")
+    _, _, charts_and_below = stage.text().partition(" ³loss")
+    return charts_and_below.partition(" ¹ranks")[0].replace("R restart", "")
 
 
 async def test_a_line_of_the_log_that_goes_on_beyond_the_edge_says_so() -> None:
@@ -803,6 +803,6 @@ async def test_on_a_terminal_that_shrinks_no_line_of_the_header_is_blank() -> No
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: header.outer_size.width == 80)
         stage.app.tick()
-        await until(pilot, lambda: stage.text().splitlines()[3].startswith("─ 3 loss"))
+        await until(pilot, lambda: stage.text().splitlines()[3].startswith("─ ³loss"))
         assert header.styles.height is not None
         assert not header.styles.height.is_auto
