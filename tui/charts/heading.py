@@ -270,7 +270,7 @@ def legend(drawing: Drawing, view: ChartView, room: int) -> ColouredTexts:
 
 
 def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
-    """Return the signs of a mean and its band, and the newest and the best value of tests.
+    """Return the signs of a mean and its band, and the newest value of tests.
 
     With little room, the mean goes first, whose end has a name, and the band last of all that has
     no other name.
@@ -301,22 +301,18 @@ def _legend_of_mean(drawing: Drawing, room: int) -> ColouredTexts:
 
 
 def _legend_of_tests(drawing: Drawing) -> tuple[ColouredTexts, ColouredTexts]:
-    """Return the newest and the best value of tests, and what is most important of them."""
+    """Return the newest value of tests, and if it is the best, that; and the same in brief. An
+    earlier best one has its value beside its sign in the chart."""
     # The header's best is the accuracy, and that test may have had another loss.
     best_word = "best" if drawing.options.unit is Unit.SHARE else "lowest"
-    sign = palette.sign("test")
-    texts: ColouredTexts = []
     for curve in drawing.curves:
-        test_text = f"{curve.end_name} {curve.end_value}"
-        if curve.signed and curve.end_value == drawing.best_test:
-            newest = f"{sign} {test_text}"
-            return [(f"{newest} ({best_word})", curve.colour)], [(newest, curve.colour)]
         if curve.colour == TEST:
-            texts += [(test_text, curve.colour)]
-        if curve.signed:
-            texts += [(f"{sign} {best_word} {drawing.best_test}", curve.colour)]
-    # The best test has its value beside its sign in the chart.
-    return texts, texts[:1]
+            test_text = f"{curve.end_name} {curve.end_value}"
+            if not curve.signed or curve.end_value != drawing.best_test:
+                return [(test_text, TEST)], [(test_text, TEST)]
+            newest = f"{palette.sign('test')} {test_text}"
+            return [(f"{newest} ({best_word})", TEST)], [(newest, TEST)]
+    return [], []
 
 
 def _spaced(parts: ColouredTexts) -> ColouredTexts:
