@@ -24,7 +24,9 @@ KINDS = (
 )
 """The events that change what is known here."""
 RECENT_STEPS = 20
-"""Steps over which the time of a step is averaged, as in the dashboard."""
+RECENT_SECONDS = 10.0
+"""Steps, and seconds of steps, over which the time of a step is averaged at the least, as in the
+dashboard."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class RankProgress:
     loss: float | None
     """Of its last step."""
     step_seconds: float | None
-    """Seconds per step: the mean of the last 20 steps; after the end, of all but the first."""
+    """Seconds per step: the mean of the last 10 s, of 20 steps at the least; after the end, of all
+    steps but the first."""
 
 
 @dataclass
@@ -52,7 +55,20 @@ class _RankState:
     loss: float | None = None
     step_seconds: float | None = None
     """The mean after the end."""
-    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
+    recent: deque[float] = field(default_factory=deque)
+    """The seconds of the last steps."""
+    recent_seconds: float = 0.0
+    """Their sum."""
+
+    def take_seconds(self, seconds: float) -> None:
+        """Take in the seconds of the next step."""
+        self.recent.append(seconds)
+        self.recent_seconds += seconds
+        while (
+            len(self.recent) > RECENT_STEPS
+            and self.recent_seconds - self.recent[0] >= RECENT_SECONDS
+        ):
+            self.recent_seconds -= self.recent.popleft()
 
     def describe(self, rank: int) -> RankProgress:
         seconds = self.step_seconds
@@ -130,7 +146,7 @@ class Progress:
             state.step = event["step"]
             state.loss = event["loss"]
             if event["seconds"] is not None:
-                state.recent.append(event["seconds"])
+                state.take_seconds(event["seconds"])
         elif kind == "exited":
             fate = "failed" if event["code"] else "finished"
             state.phase = "stopped" if event["stopped"] else fate

@@ -20,7 +20,7 @@ from remote.format import (
     size,
     step_time,
 )
-from remote.run.findings.rates import step_means
+from remote.run.findings.rates import rank_means, step_means
 from remote.run.findings.start_waits import REACHING, age
 from remote.run.run_state import RunState
 from remote.run.state.host_state import HostState
@@ -160,6 +160,7 @@ def _rank_table(state: RunState, max_ranks: int, now: float) -> RenderableType:
 
 def _rank_row(rank: RankState, state: RunState, now: float) -> list[RenderableType]:
     age_text = f" {duration(age(rank.since, state, now))}" if rank.phase in START_PHASES[1:] else ""
+    means = rank_means(rank)
     return [
         str(rank.rank),
         state.host_name(rank.host),
@@ -171,8 +172,8 @@ def _rank_row(rank: RankState, state: RunState, now: float) -> list[RenderableTy
         or_unknown(rank.step),
         loss(rank.recent_loss),
         percent(rank.accuracy, 1),
-        step_time(rank.pace.mean("seconds")),
-        percent(rank.pace.per_second("sync")),
+        step_time(means.seconds),
+        percent(means.share(means.sync)),
         percent(rank.cpu / 100),
         size(rank.memory) if rank.memory else UNKNOWN,
     ]

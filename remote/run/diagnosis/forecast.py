@@ -15,7 +15,7 @@ from remote.run.state.rank_state import Ranks, RankState
 
 CHANGE = 0.085
 """The share by which the time that is left may change in a second, besides that second."""
-UNSEEN = 0.9
+UNSEEN = 0.8
 """Seconds by which it may change in a second at any rate: few see it, and so it does not end long
 before the run."""
 WIDE = 0.2
@@ -73,13 +73,19 @@ class StepBlocks:
             self._size *= 2
         return True
 
+    @property
+    def mean(self) -> float:
+        """Return the mean of all blocks so far; NaN before the first."""
+        # `fmean` raises if a sum is too large.
+        return sum(self._means) / len(self._means) if self._means else NAN
+
     def spread(self, steps: int) -> float:
         """Return the share by which the mean of so many steps to come may differ from the mean so
         far; 0 while little is known."""
         num_blocks = len(self._means)
         if num_blocks < LEAST_BLOCKS or steps <= 0:
             return 0.0
-        block_mean = sum(self._means) / num_blocks  # `fmean` raises if a sum is too large
+        block_mean = self.mean
         if not block_mean > 0 or not math.isfinite(block_mean):
             return 0.0
         offsets = [block - block_mean for block in self._means]
@@ -95,11 +101,12 @@ class StepBlocks:
 
 
 class Forecast:
-    """The time that is left, by the lasting pace of the rank that is furthest behind, with the
+    """The time that is left, by the present pace of the rank that is furthest behind, with the
     evaluations and checkpoints to come.
 
-    It is known once a step was timed besides the first ones, which warm up. It is steady: what slow
-    steps or the first evaluation change comes in little by little.
+    That pace is shown beside it as the time of a step, so whoever multiplies finds the same. The
+    forecast is known once a step was timed besides the first ones, which warm up. It is steady:
+    what slow steps or the first evaluation change comes in little by little.
     """
 
     def __init__(self) -> None:
@@ -115,6 +122,8 @@ class Forecast:
         """The time from which on the next step is so late that nothing shrinks any more."""
         self._blocks = StepBlocks()
         self._spread = 0.0
+        self._pace = NAN
+        """Seconds of a step of the leader at present."""
         self._is_wide = False
         self._last_step = 0
 
@@ -126,10 +135,11 @@ class Forecast:
         if not training_ranks or not progress.steps:
             return
         last_rank = min(training_ranks, key=attrgetter("step"))
+        pace = last_rank.pace.means.seconds
         self.take_pace((leader.step,), (leader.seconds,), progress.steps)
         evaluation_seconds = _seconds_of_evaluation(training_ranks, progress)
         checkpoint_seconds = _seconds_of_checkpoint(ranks)
-        expected_seconds = max(0, progress.steps - last_rank.step) * last_rank.pace.lasting
+        expected_seconds = max(0, progress.steps - last_rank.step) * pace
         expected_seconds += (progress.epochs - len(progress.evaluations)) * evaluation_seconds
         expected_seconds += _checkpoints_to_come(leader, progress, plan) * checkpoint_seconds
         if last_rank.pace.count < KNOWN or not math.isfinite(expected_seconds):
@@ -149,10 +159,11 @@ class Forecast:
         if not expected_seconds:  # all steps are made, however long they were expected to take
             self._shown = 0.0
         self._expected = expected_seconds
+        self._pace = leader.pace.means.seconds
         self._updated_at = now
         self._expected_since = step_began
         phases = {RankPhase.EVALUATING: evaluation_seconds, RankPhase.SAVING: checkpoint_seconds}
-        report_gap = last_rank.pace.lasting if plan.job else last_rank.between
+        report_gap = pace if plan.job else last_rank.between
         self._valid_until = now + phases.get(leader.phase, 0.0) + max(WAIT, LATE * report_gap)
 
     def left(self, now: float) -> float:
@@ -166,12 +177,21 @@ class Forecast:
         return max(0.0, shown_seconds + min(most_change, max(-most_change, change)))
 
     def between(self, now: float) -> tuple[float, float]:
-        """Return the least and the most seconds that are left: one value if the pace is even."""
+        """Return the least and the most seconds that are left: one value if the pace is even.
+
+        A pace that varies for long may be a fast or a slow one just now, so the range reaches as
+        far beyond what is left by the mean of all steps so far.
+        """
         expected_seconds = self.left(now)
-        likely_error = expected_seconds * self._spread
-        if self._is_wide and likely_error >= WORTH:
-            return expected_seconds - likely_error, expected_seconds + likely_error
-        return expected_seconds, expected_seconds
+        if not self._is_wide or not self._pace > 0:
+            return expected_seconds, expected_seconds
+        usual_seconds = expected_seconds * self._blocks.mean / self._pace
+        likely_error = usual_seconds * self._spread
+        if not math.isfinite(likely_error) or likely_error < WORTH:
+            return expected_seconds, expected_seconds
+        least = min(expected_seconds, usual_seconds) - likely_error
+        most = max(expected_seconds, usual_seconds) + likely_error
+        return max(0.0, least), most
 
     def take_pace(self, steps: Sequence[int], seconds: Sequence[float], steps_of_run: int) -> None:
         """Take in how long steps of the leader took, before `update`, which knows the last one."""
@@ -194,7 +214,7 @@ def _seconds_of_evaluation(ranks: Ranks, progress: TrainingProgress) -> float:
         newest_evaluations = progress.evaluations[-TESTS:]
         total_seconds = sum(evaluation.seconds for evaluation in newest_evaluations)
         return total_seconds / len(newest_evaluations)
-    slowest_seconds = max(rank.pace.lasting_ready for rank in ranks)
+    slowest_seconds = max(rank.pace.means.ready for rank in ranks)
     return steps_of_test(progress.begun) * slowest_seconds * TESTING
 
 

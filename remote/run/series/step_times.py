@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import attrgetter
+from operator import add, attrgetter
 from struct import Struct, pack
 from typing import Any
 
@@ -21,8 +21,11 @@ LAST_EARLY = 40
 """The last iteration that the assignment's rule counts: it takes the mean of iterations 2 to 40."""
 RECENT = 20
 """Steps that count as present."""
-LASTING = 500
-"""Steps over which the lasting pace is taken."""
+PRESENT_SECONDS = 10.0
+"""Seconds that the means of the present are of, at the least: `RECENT` quick steps take a moment,
+and their mean may change by a third from one second to the next."""
+PART_SECONDS = 1.0
+"""Seconds of steps that come into such a mean, and leave it, together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +76,17 @@ def join_means(ranks: Iterable[Means], *, are_apart: bool = False) -> Means:
 _Sums = tuple[int, float, float, float, float, float, int, int]
 """Iterations; their seconds, and those of data, compute, sync and `ready`; their samples, and the
 bytes that they sent."""
+_NO_ITERATIONS: _Sums = (0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0)
+_NUM_SUMS = len(_NO_ITERATIONS)
 
 
 def _means_between(before: _Sums, after: _Sums) -> Means:
-    num_iterations, seconds, data, compute, sync, ready, samples, bytes_sent = (
-        float(end - begin) for begin, end in zip(before, after, strict=True)
-    )
+    return _means_of(end - begin for begin, end in zip(before, after, strict=True))
+
+
+def _means_of(sums: Iterable[float]) -> Means:
+    """Return the means over the iterations of which these are the `_Sums`."""
+    num_iterations, seconds, data, compute, sync, ready, samples, bytes_sent = map(float, sums)
     if not num_iterations:
         return Means()
     return Means(
@@ -100,7 +108,6 @@ class StepTotals:
     """
 
     KEPT = 16_384
-    _NOTHING: _Sums = (0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0)
     __slots__ = (
         "_at_last_early",
         "_bytes_sent",
@@ -125,7 +132,7 @@ class StepTotals:
         self._samples = 0
         self._bytes_sent = 0
         self._untimed = 0
-        self._first = self._NOTHING
+        self._first = _NO_ITERATIONS
         self._at_last_early: _Sums | None = None
         self._kept = array("d")
         self._stride = 1
@@ -214,7 +221,7 @@ class StepTotals:
     @property
     def whole(self) -> Means:
         """Return the means over all iterations."""
-        return _means_between(self._NOTHING, self._sums())
+        return _means_between(_NO_ITERATIONS, self._sums())
 
     @property
     def total(self) -> float:
@@ -274,10 +281,10 @@ class StepTotals:
 _FIGURES = (*STEP.figures, "cpu_seconds")
 _PLACES = {figure: place for place, figure in enumerate(_FIGURES)}
 _WIDTH = len(_FIGURES)
-_MEANS_PLACES = [
-    _PLACES[figure]
-    for figure in ("seconds", "data", "compute", "sync", "ready", "samples", "bytes_sent")
-]
+_times_of: Callable[[object], tuple[Any, ...]] = attrgetter(
+    "seconds", "data", "compute", "sync", "ready", "samples", "bytes_sent"
+)
+"""Reads what `_Sums` sum up of a step, or the columns of several."""
 _figures_of: Callable[[object], tuple[Any, ...]] = attrgetter(*_FIGURES)
 """Reads the figures of a step, or the columns of several."""
 _pack_step = Struct(f"{_WIDTH}d").pack
@@ -294,10 +301,76 @@ def find_median(values: Iterable[float]) -> float:
     return (sorted_values[middle - 1] + sorted_values[middle]) / 2
 
 
+class PresentTimes:
+    """Sums over the last iterations of a rank: `RECENT` of them at the least, which took
+    `PRESENT_SECONDS` at the least.
+
+    They are summed in parts, of which the oldest goes once the others are enough. So many quick
+    iterations take little memory, and nothing is lost to rounding, as it is if one subtracts.
+    """
+
+    __slots__ = ("_open_part", "_open_seconds", "_parts")
+
+    def __init__(self) -> None:
+        self._parts = array("d")
+        """The `_Sums` of each part, one after the other."""
+        self._open_part: list[float] = [*_NO_ITERATIONS]
+        """Those of the newest one, which is not complete yet."""
+        self._open_seconds = 0.0
+
+    def append(self, step: StepFinished, number: int) -> None:
+        """Take in a `number` of iterations of which each took as long as this one."""
+        self._open_seconds += number * step.seconds
+        self._add(number, [number * figure for figure in _times_of(step)])
+        if self._open_seconds >= PART_SECONDS:
+            self._close_part()
+
+    def append_steps(self, steps: StepColumns) -> None:
+        """Take in iterations, each of which has a time."""
+        columns = _times_of(steps)
+        start = 0
+        open_seconds = self._open_seconds
+        # One by one, so that parts are the same as if each iteration came alone.
+        for stop, seconds in enumerate(steps.seconds, 1):
+            open_seconds += seconds
+            if open_seconds >= PART_SECONDS:
+                self._add(stop - start, [sum(column[start:stop]) for column in columns])
+                self._close_part()
+                open_seconds = 0.0
+                start = stop
+        self._open_seconds = open_seconds
+        if start < len(steps):
+            self._add(len(steps) - start, [sum(column[start:]) for column in columns])
+
+    def _add(self, number: int, sums: Sequence[float]) -> None:
+        self._open_part = [*map(add, self._open_part, (number, *sums))]
+
+    def _close_part(self) -> None:
+        parts = self._parts
+        parts.extend(self._open_part)
+        self._open_part = [*_NO_ITERATIONS]
+        self._open_seconds = 0.0
+        while self._suffice(parts[_NUM_SUMS:]):
+            del parts[:_NUM_SUMS]
+
+    @staticmethod
+    def _suffice(parts: array[float]) -> bool:
+        num_iterations, seconds = sum(parts[0::_NUM_SUMS]), sum(parts[1::_NUM_SUMS])
+        return num_iterations >= RECENT and seconds >= PRESENT_SECONDS
+
+    @property
+    def means(self) -> Means:
+        """Return the means over these iterations."""
+        closed_sums = [sum(self._parts[place::_NUM_SUMS]) for place in range(_NUM_SUMS)]
+        return _means_of(map(add, closed_sums, self._open_part))
+
+
 class RecentSteps:
     """The last steps of a rank in its present attempt. Figures are those of `StepFinished`.
 
-    All are NaN before the first step. That one warms up: it counts only while it is alone.
+    `means`, what is shown of the present, are of at least `PRESENT_SECONDS`; all else is of the
+    last `RECENT` steps. All are NaN before the first step. That one warms up: it counts only while
+    it is alone.
     """
 
     # Figures are kept as numbers beside each other. Those of 1,000 ranks are asked for together,
@@ -306,23 +379,17 @@ class RecentSteps:
         "_loss",
         "_means",
         "_medians",
+        "_present",
         "_recent",
-        "_spent",
         "_warms_up",
         "count",
-        "lasting",
-        "lasting_ready",
     )
 
     def __init__(self) -> None:
         self._recent = array("d")
-        self.lasting = NAN
-        """The mean seconds of `LASTING` steps, in which the older ones count less."""
-        self.lasting_ready = NAN
-        """The same of `ready`."""
+        self._present = PresentTimes()
         self.count = 0
         """Steps of the attempt that have a time."""
-        self._spent = NAN
         self._means: Means | None = None
         self._medians: dict[str, float] = {}
         self._loss: float | None = None
@@ -334,18 +401,23 @@ class RecentSteps:
     def __bool__(self) -> bool:
         return bool(self._recent)
 
-    def append(self, step: StepFinished) -> None:
-        """Take in a step."""
+    def append(self, step: StepFinished, number: int = 1) -> None:
+        """Take in a step. In a log, one report may stand for a `number` of steps."""
         self._keep_figures(_pack_step(*_figures_of(step)))
-        if math.isfinite(step.seconds):
-            self._follow_pace((step.seconds,), (step.ready,))
+        if not math.isfinite(step.seconds):
+            return
+        self.count += 1
+        if self.count == 2:  # the first one warms up
+            self._present = PresentTimes()
+        self._present.append(step, number)
 
     def append_steps(self, steps: StepColumns) -> None:
         """Take in steps, each of which has a time, after the first `RECENT` ones."""
         newest_steps = steps.part(-RECENT)
         figures = chain.from_iterable(zip(*_figures_of(newest_steps), strict=True))
         self._keep_figures(pack(f"{len(newest_steps) * _WIDTH}d", *figures))
-        self._follow_pace(steps.seconds, steps.ready)
+        self.count += len(steps)
+        self._present.append_steps(steps)
 
     def _keep_figures(self, figures: bytes) -> None:
         """Keep the figures of further steps, which come beside each other."""
@@ -355,29 +427,8 @@ class RecentSteps:
         if num_superfluous > 0:
             del recent_figures[:num_superfluous]
             self._warms_up = False
-        self._spent = NAN
         self._means = self._loss = None
         self._medians.clear()
-
-    def _follow_pace(self, seconds: Iterable[float], ready: Iterable[float]) -> None:
-        """Take in the times of further steps."""
-        count = self.count
-        lasting = self.lasting
-        lasting_ready = self.lasting_ready
-        for step_seconds, step_ready in zip(seconds, ready, strict=True):
-            count += 1
-            # The first step warms up: the second one takes its place, unless it stays the only one.
-            if count <= 2:
-                lasting = step_seconds
-                lasting_ready = step_ready
-                continue
-            # A plain mean of few steps, and of the last `LASTING` later; the first is left out.
-            weight = count - 1 if count <= LASTING else LASTING
-            lasting += (step_seconds - lasting) / weight
-            lasting_ready += (step_ready - lasting_ready) / weight
-        self.count = count
-        self.lasting = lasting
-        self.lasting_ready = lasting_ready
 
     def last(self, figure: str) -> array[float]:
         """Return a figure of each of the last `RECENT` steps, in order."""
@@ -403,43 +454,16 @@ class RecentSteps:
 
     @property
     def means(self) -> Means:
-        """Return the means of all that is shown of each rank: kept, as several ask for them."""
+        """Return the means of the present, see `PresentTimes`, which are shown of each rank. They
+        are kept, as several ask for them."""
         if self._means is None:
-            self._means = self._make_means()
+            self._means = self._present.means
         return self._means
-
-    def _make_means(self) -> Means:
-        num_steps = len(self)
-        if not num_steps:
-            return Means()
-        num_left_out = 1 if self._warms_up and num_steps > 1 else 0
-        num_steps -= num_left_out
-        seconds, data, compute, sync, ready, samples, bytes_sent = [
-            sum(self._recent[num_left_out * _WIDTH + place :: _WIDTH]) for place in _MEANS_PLACES
-        ]
-        return Means(
-            seconds / num_steps,
-            data / num_steps,
-            compute / num_steps,
-            sync / num_steps,
-            ready / num_steps,
-            samples / seconds if seconds > 0 else NAN,
-            bytes_sent / seconds if seconds > 0 else NAN,
-        )
 
     def mean(self, figure: str) -> float:
         """Return the mean of a figure."""
         warm_values = self._warm_values(figure)
         return sum(warm_values) / len(warm_values) if warm_values else NAN
-
-    def per_second(self, figure: str) -> float:
-        """Return how much of a figure comes in a second of the steps.
-
-        Of `data`, `compute` and `sync` this is their share of a step.
-        """
-        if math.isnan(self._spent):  # kept for the other figures
-            self._spent = sum(self._warm_values("seconds"))
-        return sum(self._warm_values(figure)) / self._spent if self._spent > 0 else NAN
 
     def _warm_values(self, figure: str) -> array[float]:
         """Return a figure of each step that counts."""

@@ -391,7 +391,7 @@ class ScriptRank(RankState):
             # The log may have had its first step before, from a line printed as the step began.
             self.timing.begin_after(step.step - 1)
         if math.isfinite(step.seconds):
-            self.pace.append(step)
+            self.pace.append(step, steps_made)
             self.timing.append(step, steps_made)
         else:
             self.timing.begin_after(step.step)

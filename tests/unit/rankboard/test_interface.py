@@ -122,6 +122,15 @@ def test_progress_follows_the_events_of_the_ranks() -> None:
     assert progress.list_ranks()[0].step_seconds == 0.25
 
 
+def test_the_time_of_a_step_is_of_ten_seconds_as_in_the_dashboard() -> None:
+    progress = Progress([plan_event()])
+    for number in range(1, 1501):
+        seconds = 0.5 if number <= 40 else 0.01 if number % 100 else 0.05
+        progress.take(event("step", 0, step=number, loss=1.0, seconds=seconds))
+    # The slow step at the end is one of the last 20, and of many more.
+    assert progress.list_ranks()[0].step_seconds == pytest.approx(0.0104, rel=0.01)
+
+
 def test_ranks_that_a_script_has_started_are_listed() -> None:
     progress = Progress([plan_event()])
     progress.take(event("step", 5, step=1, loss=1.0, seconds=1.0))

@@ -7,7 +7,7 @@ import math
 import pickle
 import random
 import statistics
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import pytest
@@ -272,7 +272,7 @@ def test_steps() -> None:
     assert rank.epoch_seconds == [pytest.approx(5.5), pytest.approx(15.5)]
     assert rank.epoch_so_far == pytest.approx(0.1 * sum(range(21, 26)))
     assert rank.accuracy == pytest.approx(sum(step % 8 for step in range(21, 26)) / 40)
-    assert rank.pace.per_second("sync") == pytest.approx(0.5)
+    assert rank.pace.means.share(rank.pace.means.sync) == pytest.approx(0.5)
     assert rank.timing.count == 25
     assert rank.timing.early.seconds == pytest.approx(0.1 * statistics.mean(range(2, 26)))
     assert list(state.curves.of("loss", 0).step) == list(range(1, 26))
@@ -286,7 +286,7 @@ def test_the_share_of_sync_is_that_of_the_last_20_steps() -> None:
     history = History(plan(1)).training()
     for step in range(1, 41):
         history.rank(0, stepped(0, step, seconds=1.0, sync=0.9 if step <= 20 else 0.25))
-    assert history.state().ranks[0].pace.per_second("sync") == pytest.approx(0.25)
+    assert history.state().ranks[0].pace.means.sync == pytest.approx(0.25)
 
 
 def test_an_epoch_ends_where_its_last_step_does() -> None:
@@ -306,8 +306,7 @@ def test_what_is_not_known_is_nan() -> None:
         rank.test_loss,
         rank.test_accuracy,
         rank.pace.seconds,
-        rank.pace.lasting,
-        *map(rank.pace.per_second, ("sync", "samples")),
+        *asdict(rank.pace.means).values(),
     )
     times = (
         rank.timing.early.seconds,

@@ -235,8 +235,8 @@ def describe_timing(timing: StepTotals) -> tuple[Any, ...]:
 
 def describe_pace(pace: RecentSteps) -> tuple[Any, ...]:
     last_figures = {figure: [*pace.last(figure)] for figure in FIGURES}
-    rates = (pace.means, pace.loss, pace.seconds, pace.per_second("sync"), pace.median("ready"))
-    return (*rates, pace.lasting, pace.lasting_ready, pace.count, len(pace), last_figures)
+    rates = (pace.means, pace.loss, pace.seconds, pace.median("ready"))
+    return (*rates, pace.count, len(pace), last_figures)
 
 
 def find_leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

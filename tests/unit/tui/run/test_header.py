@@ -49,7 +49,7 @@ def test_a_step_takes_the_same_time_in_the_header_the_phases_and_the_chart(is_ov
     history = History(plan(2)).training(steps=0, total=60)
     for step in range(1, 61):
         for rank in range(2):
-            seconds = 0.5 if step < 30 else 0.1 + 0.02 * rank
+            seconds = 0.2 if step < 30 else 0.5 + 0.02 * rank
             history.rank(rank, stepped(rank, step, seconds, compute=seconds))
     if is_over:
         history.closed()
@@ -61,7 +61,7 @@ def test_a_step_takes_the_same_time_in_the_header_the_phases_and_the_chart(is_ov
     view = ChartView()
     parts = heading(make_drawing(state, phases, view), phases, view, 60)
     assert parts[0][0] == step_text
-    assert step_text == ("295 ms" if is_over else "110 ms")
+    assert step_text == ("363 ms" if is_over else "510 ms")
 
 
 @pytest.mark.parametrize(("loss", "has_bar"), [(0.5, True), (9_000.0, False)])

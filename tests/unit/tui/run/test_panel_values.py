@@ -61,15 +61,15 @@ def test_the_trend_of_a_slow_rank_shows_and_touches_no_row_above() -> None:
 
 
 def test_the_pace_of_a_live_run_is_of_its_last_steps_that_of_an_ended_one_of_all() -> None:
-    """The first step takes 9 s, the next 20 0.1 s each; of the last 20 every second takes 0.4 s."""
+    """The first step takes 9 s, the next 20 1 s each; of the last 20 every second takes 4 s."""
     history = History(plan(2)).training()
     for step in range(1, 42):
-        seconds = 9.0 if step == 1 else 0.1 if step < 22 or step % 2 else 0.4
+        seconds = 9.0 if step == 1 else 1.0 if step < 22 or step % 2 else 4.0
         for rank in range(2):
             history.rank(rank, stepped(rank, step, seconds, sync=seconds / 2, samples=8))
-    assert shown(history.state()) == {"samples/s": "64", "step": "250 ms", "sync": "50%"}
+    assert shown(history.state()) == {"samples/s": "6.4", "step": "2.50 s", "sync": "50%"}
     ended = history.done(0, 1).closed()
-    assert shown(ended) == {"samples/s": "91.4", "step": "175 ms", "sync": "50%"}
+    assert shown(ended) == {"samples/s": "9.14", "step": "1.75 s", "sync": "50%"}
 
 
 def shown(run: RunState) -> dict[str, str]:

@@ -10,6 +10,7 @@ import pytest
 
 from remote.run.apply import apply_record
 from remote.run.diagnosis.forecast import CHANGE, TESTING, StepBlocks
+from remote.run.findings.rates import live_means
 from remote.run.run_state import RunState, restart
 from tests.kit.histories import History, plan, said, stepped
 from tests.kit.scripts import script, started
@@ -108,6 +109,44 @@ def test_it_does_not_end_before_the_run_where_the_pace_falls() -> None:
         made(history, [0.5], first=step)
         lefts.append(left(history))
     assert min(lefts) > 2.0
+
+
+def product(state: RunState) -> float:
+    """What a user finds who multiplies the steps to go by the time of a step in the header, and
+    adds the tests."""
+    means = live_means(state)
+    steps_to_go = state.progress.steps - state.step
+    return steps_to_go * means.seconds + evaluations(state.progress.epochs, means.ready)
+
+
+@pytest.mark.parametrize("slow", [0.05, 0.3, 3.0])
+def test_it_agrees_with_the_time_of_a_step_that_is_shown_also_once_the_run_has_become_slower(
+    slow: float,
+) -> None:
+    fast_steps = [slow / 2] * 600
+    history = made(History(plan(2)).training(total=12_000), fast_steps, ranks=2)
+    state = history.state()
+    assert state.eta(state.now) == pytest.approx(product(state), rel=0.03)
+    before = state.eta(state.now)
+    # The time that is shown is of 10 s or 20 steps, and the forecast is as far soon after.
+    slow_steps = [slow] * max(30, round(20 / slow))
+    state = made(history, slow_steps, ranks=2, first=601).state()
+    assert product(state) > 1.8 * before
+    assert state.eta(state.now) == pytest.approx(product(state), rel=0.03)
+
+
+def test_single_slow_steps_hardly_change_it() -> None:
+    """Every twentieth step takes ten times as long as the others."""
+    history = made(History(plan(1)).training(total=20_000), [0.02] * 1000)
+    ends = []
+    for step in range(1001, 2001):
+        made(history, [0.02 if step % 20 else 0.2], first=step)
+        if step > 1600 and step % 25 == 0:  # the run has been so for 10 s and more
+            state = history.state()
+            ends.append(state.now + state.eta(state.now))
+            assert state.eta(state.now) == pytest.approx(product(state), rel=0.03)
+    left_at_end = 18_000 * 0.029
+    assert max(ends) - min(ends) < 0.03 * left_at_end
 
 
 def test_it_is_a_range_where_the_pace_varies_for_long() -> None:

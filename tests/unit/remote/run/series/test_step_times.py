@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 import random
 import statistics
 from collections.abc import Iterable
@@ -41,7 +42,44 @@ def test_figures_are_those_of_the_last_steps_in_order() -> None:
         assert list(pace.last(figure)) == values
         assert pace.median(figure) == statistics.median(values)
         assert pace.mean(figure) == pytest.approx(statistics.fmean(values))
-        assert pace.per_second(figure) == pytest.approx(sum(values) / sum(pace.last("seconds")))
+
+
+def paced(times: Iterable[float], number: int = 1) -> RecentSteps:
+    """Steps of these seconds, each of which stands for a number of steps."""
+    pace = RecentSteps()
+    for seconds in times:
+        pace.append(timed(seconds, sync=seconds / 4), number)
+    return pace
+
+
+def test_means_are_of_ten_seconds_of_steps_where_these_are_more_than_twenty() -> None:
+    quick = paced([0.5] * 40 + [0.01] * 400)
+    assert 0.01 < quick.means.seconds < 0.03, "4 s of the new steps, and 6 s of those before"
+    quick = paced([0.5] * 40 + [0.01] * 1100)
+    assert quick.means.seconds == pytest.approx(0.01)
+    assert quick.means.sync == pytest.approx(0.0025)
+    assert quick.means.throughput == pytest.approx(1600)
+    slow = paced([0.5] * 40 + [2.0] * 19)
+    assert 1.7 < slow.means.seconds < 2.0
+    assert paced([0.5] * 40 + [2.0] * 25).means.seconds == 2.0
+
+
+def test_a_slow_step_hardly_changes_the_means_of_quick_ones() -> None:
+    pace = paced([0.02] * 1000)
+    pace.append(timed(0.2))
+    assert pace.mean("seconds") == pytest.approx(0.029), "of twenty steps"
+    assert pace.means.seconds == pytest.approx(0.02, rel=0.03)
+
+
+def test_a_report_counts_in_the_means_as_often_as_it_stands_for_steps() -> None:
+    assert paced([0.5] * 40 + [0.1] * 5, number=20).means.seconds == pytest.approx(0.1)
+    assert paced([0.5] * 40 + [0.1] * 5).means.seconds > 0.3
+
+
+def test_the_means_of_any_number_of_steps_take_little_memory() -> None:
+    for seconds in (0.0, 1e-6, 0.03, 0.7, 1e300, math.inf):
+        pace = paced([seconds] * 5000)
+        assert len(pickle.dumps(pace)) < 8000
 
 
 def test_before_the_first_step_nothing_is_known() -> None:
@@ -49,7 +87,7 @@ def test_before_the_first_step_nothing_is_known() -> None:
     assert not pace
     assert math.isnan(pace.median("ready"))
     assert math.isnan(pace.mean("loss"))
-    assert math.isnan(pace.per_second("samples"))
+    assert math.isnan(pace.means.throughput)
 
 
 def test_the_first_step_warms_up_and_counts_only_while_it_is_alone() -> None:
@@ -60,7 +98,8 @@ def test_the_first_step_warms_up_and_counts_only_while_it_is_alone() -> None:
         pace.append(step(number))
     warm = pace.last("seconds")[1:]
     assert pace.mean("seconds") == pytest.approx(statistics.fmean(warm))
-    assert pace.per_second("samples") == pytest.approx(16 * len(warm) / sum(warm))
+    assert pace.means.seconds == pace.mean("seconds")
+    assert pace.means.throughput == pytest.approx(16 * len(warm) / sum(warm))
     pace.append(step(RECENT))
     assert pace.mean("seconds") == pytest.approx(statistics.fmean(pace.last("seconds")))
 
