@@ -201,7 +201,7 @@ class CompareScreen(Screen[None]):
         if measure is TEST_ACCURACY:
             marked = mark_goal(curves, goal, clock=self._by_time)
         if marked.labels:
-            pane.border_title = f" {title}  {palette.sign('test')} first test at {percent(goal)}+ "
+            pane.border_title = f" {title}  {palette.sign('test')} first at {percent(goal)}+ "
         options = structs.replace(
             OVER_TIME if self._by_time else OVER_STEPS, log_y=is_log, point_labels=marked.labels
         )
@@ -303,7 +303,7 @@ class CompareScreen(Screen[None]):
         return f"compare: {', '.join(lettered_names)}"
 
     def _chart_title(self, measure: CompareMeasure, is_log: bool) -> str:
-        along = "wall time" if self._by_time else "step"
+        along = "training time" if self._by_time else "step"
         notes = "  log" if is_log else ""
         if measure.is_noisy:
             notes += f"  ema {USUAL_SMOOTHING:g}".replace("0.", ".")

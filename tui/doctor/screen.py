@@ -24,7 +24,7 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from tui.doctor import checks, host_table
 from tui.doctor.check_verdict import CheckVerdict, judge_checks
-from tui.doctor.host_table import ADVISED, HostChoice, HostLine
+from tui.doctor.host_table import HostChoice, HostLine
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
 from tui.kit.inks import MUTED
@@ -47,7 +47,6 @@ STYLES = {
     checks.KEY: "bold $text-accent",
 }
 GROUNDS = {
-    ADVISED: "on $primary 25%",
     WARNING: "on $warning 12%",
     FAILED: "on $error 12%",
 }
