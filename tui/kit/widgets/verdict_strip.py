@@ -181,7 +181,8 @@ def draw_next_keys(
         _draw_keys([*short_keys[:num_short], *keys[num_short:]], width, is_calm=is_calm)
         for num_short in range(len(keys) + 1)
     ]
-    return Content("").join(max(choices, key=len)) if keys else None
+    parts = max(choices, key=len)
+    return Content("").join(parts) if parts else None
 
 
 def _draw_keys(keys: Sequence[NextKey], width: int, *, is_calm: bool) -> list[Content]:
