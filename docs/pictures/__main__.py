@@ -64,7 +64,9 @@ def make_runs(studio: Studio) -> None:
     studio.train("lr-0.3", *HERE, "--epochs", "20", "--lr", "0.3")
     studio.train("lr-1000", *HERE, "--epochs", "2", "--lr", "1000")
     killer = RankKiller(rank=2)
-    studio.train("60-epochs", *HERE, "--epochs", "60", "--checkpoint-every", "25", watch=killer.watch)
+    studio.train(
+        "60-epochs", *HERE, "--epochs", "60", "--checkpoint-every", "25", watch=killer.watch
+    )
 
 
 def picture_screens(studio: Studio) -> None:

@@ -54,7 +54,9 @@ ENDLESS = ("--epochs", "1000")
 def record_failed(studio: Studio) -> None:
     """Train, and kill a rank."""
     killer = RankKiller(rank=2)
-    studio.train("60-epochs", *HERE, "--epochs", "60", "--checkpoint-every", "25", watch=killer.watch)
+    studio.train(
+        "60-epochs", *HERE, "--epochs", "60", "--checkpoint-every", "25", watch=killer.watch
+    )
 
 
 RECORDERS: dict[str, Callable[[Studio], None]] = {
@@ -63,7 +65,9 @@ RECORDERS: dict[str, Callable[[Studio], None]] = {
     "ring": lambda studio: studio.train("ring", *HERE, "--epochs", "10", "--sync", "ring"),
     "lr-1000": lambda studio: studio.train("lr-1000", *HERE, "--epochs", "2", "--lr", "1000"),
     "slow-node3": lambda studio: studio.train("slow-node3", *SLOW_LAB, "--epochs", "12"),
-    "own-script": lambda studio: studio.train("own-script", *HERE, "--", "ddp.py", "--steps", "400"),
+    "own-script": lambda studio: studio.train(
+        "own-script", *HERE, "--", "ddp.py", "--steps", "400"
+    ),
     "batch-0": lambda studio: studio.train("batch-0", *HERE, "--", "ddp.py", "--batch-size", "0"),
     "60-epochs": record_failed,
 }

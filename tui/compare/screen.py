@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -316,6 +316,11 @@ class CompareScreen(Screen[None]):
         if action == "open":
             return self._opens_runs
         return True
+
+    @property
+    def names_now(self) -> Mapping[str, str]:
+        """Return what keys do now, as the strip says it, where that is not their usual name."""
+        return {} if self._opens_runs else {"repeat": "Copy repeat"}
 
     @property
     def _opens_runs(self) -> bool:
