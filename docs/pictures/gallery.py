@@ -65,14 +65,12 @@ RECORDERS: dict[str, Callable[[Studio], None]] = {
     "ring": lambda studio: studio.train("ring", *HERE, "--epochs", "10", "--sync", "ring"),
     "lr-1000": lambda studio: studio.train("lr-1000", *HERE, "--epochs", "2", "--lr", "1000"),
     "slow-node3": lambda studio: studio.train("slow-node3", *SLOW_LAB, "--epochs", "12"),
-    "own-script": lambda studio: studio.train(
-        "own-script", *HERE, "--", "ddp.py", "--steps", "400"
-    ),
+    "my-ddp": lambda studio: studio.train("my-ddp", *HERE, "--", "ddp.py", "--steps", "400"),
     "batch-0": lambda studio: studio.train("batch-0", *HERE, "--", "ddp.py", "--batch-size", "0"),
     "60-epochs": record_failed,
 }
-"""How each run is recorded, in this order. No run has the name of a state: on a screen, one would be
-taken for the other."""
+"""How each run is recorded, in this order. None has the name of a state, as which it would be
+read."""
 
 
 def record_runs(studio: Studio) -> None:
