@@ -186,15 +186,16 @@ def draw_next_keys(
     """Return the keys that help in a line, the first of them marked: "▶ R resume   n new run";
     none where it is no remedy, or the strip `is_calm`.
 
-    Those for which there is no room in `width` columns are left out, 0 for room enough; if there is
-    room for more of them in their short texts, they have these.
+    Those for which there is no room in `width` columns are left out, 0 for room enough; so many of
+    the first have their short texts that there is room for most of them.
     """
     keys = [next_key for next_key in next_keys if next_key.key]
     short_keys = [next_key._replace(text=next_key.short_text or next_key.text) for next_key in keys]
-    parts = _draw_keys(keys, width, is_calm=is_calm)
-    short_parts = _draw_keys(short_keys, width, is_calm=is_calm)
-    if len(short_parts) > len(parts):
-        parts = short_parts
+    choices = [
+        _draw_keys([*short_keys[:num_short], *keys[num_short:]], width, is_calm=is_calm)
+        for num_short in range(len(keys) + 1)
+    ]
+    parts = max(choices, key=len)
     return Content("").join(parts) if parts else None
 
 
