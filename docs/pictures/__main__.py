@@ -62,9 +62,11 @@ def make_runs(studio: Studio) -> None:
     """Train what the pictures show besides the straggler."""
     studio.train("baseline", *HERE, "--epochs", "20")
     studio.train("lr-0.3", *HERE, "--epochs", "20", "--lr", "0.3")
-    studio.train("diverged", *HERE, "--epochs", "2", "--lr", "1000")
+    studio.train("lr-1000", *HERE, "--epochs", "2", "--lr", "1000")
     killer = RankKiller(rank=2)
-    studio.train("failed", *HERE, "--epochs", "60", "--checkpoint-every", "25", watch=killer.watch)
+    studio.train(
+        "60-epochs", *HERE, "--epochs", "60", "--checkpoint-every", "25", watch=killer.watch
+    )
 
 
 def picture_screens(studio: Studio) -> None:
@@ -72,7 +74,7 @@ def picture_screens(studio: Studio) -> None:
     comparison = [RANKBOARD, "compare", "baseline", "lr-0.3", "--dashboard"]
     screens = {
         "home": ([RANKBOARD], NORMAL_SIZE, "baseline", ""),
-        "failed": ([RANKBOARD, "open", "failed"], NORMAL_SIZE, "sigkill", ""),
+        "failed": ([RANKBOARD, "open", "60-epochs"], NORMAL_SIZE, "sigkill", ""),
         "80x24": ([RANKBOARD, "open", "straggler"], SMALL_SIZE, "finished", ""),
         "compare": (comparison, NORMAL_SIZE, "time per step", ""),
     }

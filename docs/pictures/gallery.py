@@ -36,6 +36,7 @@ from terminal import Terminal
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "ddp.py"
 STUDY = ("study", "lenet-ring", "--quick", "--local", "4", "--dataset", "digits")
+LIVE_NAME = "homework-2"
 LIVE_RUNS = "live-runs"
 """The folder of the runs that are made for a picture only."""
 KEPT = Path(tempfile.gettempdir()) / "rankboard-gallery"
@@ -53,20 +54,23 @@ ENDLESS = ("--epochs", "1000")
 def record_failed(studio: Studio) -> None:
     """Train, and kill a rank."""
     killer = RankKiller(rank=2)
-    studio.train("failed", *HERE, "--epochs", "60", "--checkpoint-every", "25", watch=killer.watch)
+    studio.train(
+        "60-epochs", *HERE, "--epochs", "60", "--checkpoint-every", "25", watch=killer.watch
+    )
 
 
 RECORDERS: dict[str, Callable[[Studio], None]] = {
     "baseline": lambda studio: studio.train("baseline", *HERE, "--epochs", "20"),
     "lr-0.3": lambda studio: studio.train("lr-0.3", *HERE, "--epochs", "20", "--lr", "0.3"),
     "ring": lambda studio: studio.train("ring", *HERE, "--epochs", "10", "--sync", "ring"),
-    "diverged": lambda studio: studio.train("diverged", *HERE, "--epochs", "2", "--lr", "1000"),
-    "straggler": lambda studio: studio.train("straggler", *SLOW_LAB, "--epochs", "12"),
-    "script": lambda studio: studio.train("script", *HERE, "--", "ddp.py", "--steps", "400"),
-    "broken": lambda studio: studio.train("broken", *HERE, "--", "ddp.py", "--batch-size", "0"),
-    "failed": record_failed,
+    "lr-1000": lambda studio: studio.train("lr-1000", *HERE, "--epochs", "2", "--lr", "1000"),
+    "slow-node3": lambda studio: studio.train("slow-node3", *SLOW_LAB, "--epochs", "12"),
+    "my-ddp": lambda studio: studio.train("my-ddp", *HERE, "--", "ddp.py", "--steps", "400"),
+    "batch-0": lambda studio: studio.train("batch-0", *HERE, "--", "ddp.py", "--batch-size", "0"),
+    "60-epochs": record_failed,
 }
-"""How each run is recorded, in this order."""
+"""How each run is recorded, in this order. None has the name of a state, as which it would be
+read."""
 
 
 def record_runs(studio: Studio) -> None:
@@ -104,8 +108,8 @@ SCREENS = {
     "stalled": GalleryScreen(
         (*HERE, *ENDLESS), "stalled for", SMALL_SIZE, is_live=True, seconds=2.0, paused_rank=2
     ),
-    "failed": GalleryScreen(("open", "failed"), "sigkill", SMALL_SIZE),
-    "diverged": GalleryScreen(("open", "diverged"), "diverged"),
+    "failed": GalleryScreen(("open", "60-epochs"), "sigkill", SMALL_SIZE),
+    "diverged": GalleryScreen(("open", "lr-1000"), "diverged"),
     "finished": GalleryScreen(("open", "baseline"), "finished", SMALL_SIZE),
     "script": GalleryScreen(
         (*HERE, "--", SCRIPT.name, "--steps", "20000"), TRAINING, is_live=True, seconds=20.0
@@ -131,7 +135,7 @@ class Gallery:
         """Save a picture of a screen."""
         words = screen.words
         if screen.is_live:
-            words = ("--name", name, "--runs-dir", LIVE_RUNS, *screen.words)
+            words = ("--name", LIVE_NAME, "--runs-dir", LIVE_RUNS, *screen.words)
         with self._studio.terminal([RANKBOARD, *words], screen.size) as terminal:
             try:
                 self._show(screen, terminal)
@@ -139,7 +143,7 @@ class Gallery:
                 self._studio.save(f"{name}-{columns}x{rows}", terminal)
             finally:
                 if screen.is_live:
-                    self._studio.run("stop", name, "--now", "--runs-dir", LIVE_RUNS)
+                    self._studio.run("stop", LIVE_NAME, "--now", "--runs-dir", LIVE_RUNS)
                     shutil.rmtree(self._studio.folder / LIVE_RUNS, ignore_errors=True)
 
     def _show(self, screen: GalleryScreen, terminal: Terminal) -> None:

@@ -13,6 +13,7 @@ from remote.statistics.comparison import Finding
 from remote.statistics.interval import Interval, IntervalMethod
 from remote.statistics.mean import finite_mean
 from remote.study.alike_settings import AlikeSettings, find_alike_settings
+from remote.study.equal_methods import EqualMethods, find_equal_methods
 from remote.study.guessing import Guesses, find_guesses
 from remote.study.results import CellResult, StudyResult, is_per_sample
 from remote.study.shortcomings import limit_lines
@@ -34,6 +35,10 @@ REFERENCE_INTERVAL = Interval(1.0, 1.0, 1.0, 0, IntervalMethod.EXACT)
 """The ratio of the reference to itself."""
 SPLIT_REASON = "each step averages all ranks, whichever has which images"
 """Why the split of the data changes nothing."""
+MOST_SETTINGS = 3
+"""Settings that a sentence names."""
+SETTING_WORDS = {"lr": "learning rate", "dataset": "data set", "partition": "the split"}
+"""What settings are called whose names say too little."""
 CHANCE = "one run of a cell cannot show whether that is more than chance: repeat it"
 
 IDENTICAL = (
@@ -89,7 +94,7 @@ def answer_text(result: StudyResult) -> str:
         return f"best {study.measured}: {_best_cell(result)}"
     if not study.compares_times and all(row.is_same for row in compared):
         labels = dict.fromkeys(row.cell.label(study.compare) for row in compared)
-        names = listed([*labels, study.reference], len(labels) + 1)
+        names = listed([study.reference, *labels], len(labels) + 1)
         return f"{names} have the same {study.measured} in every run, within rounding"
     best_label, mean = _best_label(result)
     doubtful = [row for row in compared if row.doubt]
@@ -114,12 +119,37 @@ def guess_text(result: StudyResult) -> str:
     """Return that all runs still guess, so that their results say little; "" if one does not, or
     if times are compared."""
     guesses = guesses_of(result)
-    return guesses.text if guesses else ""
+    if guesses is None:
+        return ""
+    methods = find_equal_methods(result)
+    return f"{lack_text(guesses, methods)}: {guesses.brief_text}" if methods else guesses.text
 
 
 def guesses_of(result: StudyResult) -> Guesses | None:
     """Return what the runs came to if all of them still guess."""
     return find_guesses(result.study, [run_end for row in result.cells for run_end in row.runs])
+
+
+def proof_text(study: Study, methods: EqualMethods, *, is_brief: bool = False) -> str:
+    """Return what is certain of methods that compute the same numbers, however short their runs
+    were."""
+    names = [label_name(study.compare, label) for label in methods.labels]
+    sentence = f"{listed(names)} compute the same numbers"
+    runs_text = "both runs" if methods.num_runs == 2 else f"all {count(methods.num_runs, 'run')}"
+    if is_brief:
+        return f"{sentence} in {runs_text}"
+    return f"{sentence}: the same {study.measured} in {runs_text}, within rounding"
+
+
+def lack_text(guesses: Guesses, methods: EqualMethods) -> str:
+    """Return what runs that still guess cannot show beside equal methods: "too short to show the
+    effect of batch size"."""
+    settings = [SETTING_WORDS.get(name, name) for name in methods.varied_settings]
+    thing = "anything else"
+    if not methods.has_others and 0 < len(settings) <= MOST_SETTINGS:
+        thing = f"the effect of {listed(settings)}".replace("_", " ")
+    beginning = "too short to show" if guesses.length else "nothing was learned that shows"
+    return f"{beginning} {thing}"
 
 
 def _ratio_of(row: CellResult) -> Interval:

@@ -44,20 +44,21 @@ class Guesses:
         return f"{meaning}: {after_text}{self._describe()}"
 
     @property
-    def text_beside_equal_methods(self) -> str:
-        """Return what cannot be compared in a study whose methods compute the same numbers."""
-        meaning = "too short" if self.length else "nothing was learned"
-        return f"{meaning} to compare the rest: {self.brief_text}"
-
-    @property
     def brief_text(self) -> str:
         """Return it where there is little room: "10 epochs barely beat guessing (best run 2.24,
         guessing 2.30)"."""
         if self._is_barely_better:
+            losses = f"best run {self.best_loss:.2f}, guessing {self.guess_loss:.2f}"
+            return f"{self.clause} ({losses})"
+        return self.clause
+
+    @property
+    def clause(self) -> str:
+        """Return it without losses: "10 epochs barely beat guessing"."""
+        if self._is_barely_better:
             verb = "beats" if self.length and self.length.value == 1 else "beat"
             subject = str(self.length) if self.length else "runs"
-            losses = f"best run {self.best_loss:.2f}, guessing {self.guess_loss:.2f}"
-            return f"{subject} barely {verb} guessing ({losses})"
+            return f"{subject} barely {verb} guessing"
         after_text = f"after {self.length} " if self.length else ""
         return f"{after_text}all runs still guess"
 

@@ -504,9 +504,8 @@ def compared(folder: Path, count: int) -> Scene:
     app = CompareApp((made[0], made[3], made[1], made[2])[:count])
 
     async def play(pilot: Pilot[None]) -> None:
-        await until(
-            pilot, lambda: "reading the runs" not in screen_text(app) and "wall" in screen_text(app)
-        )
+        await until(pilot, lambda: "reading the runs" not in screen_text(app))
+        await until(pilot, lambda: "by training time" in screen_text(app))
 
     return Scene(app, play)
 

@@ -102,8 +102,8 @@ def _is_apart(column: int, others: Sequence[int]) -> bool:
 
 
 def _mark_name(letter: str, name: str, stride: int) -> str:
-    """Return what a letter stands for: "T test", or "E every 5 epochs"."""
-    return f"{letter} {name}" if stride == 1 else f"{letter} every {stride} {name}s"
+    """Return what a letter stands for: "T test", or "E 5 epochs"."""
+    return f"{letter} {name}" if stride == 1 else f"{letter} {stride} {name}s"
 
 
 def _has_room(names: Sequence[str], width: int, share: float = MIN_ROOM_SHARE) -> bool:

@@ -226,8 +226,9 @@ def _describe_overfitting(compared: Sequence[ComparedRun], place: int) -> str:
     if len(compared) == 2 and flaw.measure is Measure.TEST_LOSS:
         other_test = read_last_test(compared[1 - place])
         if other_test and other_test.loss >= flaw.after:
-            other_text = f"; {RUN_LETTERS[1 - place]} ends at {figure(other_test.loss)}"
-    return f"{letter} overfitted{since} ({change}{other_text})"
+            other = RUN_LETTERS[1 - place]
+            other_text = f", and ends no worse than {other} ({figure(other_test.loss)})"
+    return f"{letter} overfitted{since} ({change}){other_text}"
 
 
 # How fast they are --------------------------------------------------------------------------------

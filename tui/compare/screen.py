@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -201,7 +201,7 @@ class CompareScreen(Screen[None]):
         if measure is TEST_ACCURACY:
             marked = mark_goal(curves, goal, clock=self._by_time)
         if marked.labels:
-            pane.border_title = f" {title}  {palette.sign('test')} first test at {percent(goal)}+ "
+            pane.border_title = f" {title}  {palette.sign('test')} first at {percent(goal)}+ "
         options = structs.replace(
             OVER_TIME if self._by_time else OVER_STEPS, log_y=is_log, point_labels=marked.labels
         )
@@ -303,7 +303,7 @@ class CompareScreen(Screen[None]):
         return f"compare: {', '.join(lettered_names)}"
 
     def _chart_title(self, measure: CompareMeasure, is_log: bool) -> str:
-        along = "wall time" if self._by_time else "step"
+        along = "training time" if self._by_time else "step"
         notes = "  log" if is_log else ""
         if measure.is_noisy:
             notes += f"  ema {USUAL_SMOOTHING:g}".replace("0.", ".")
@@ -316,6 +316,11 @@ class CompareScreen(Screen[None]):
         if action == "open":
             return self._opens_runs
         return True
+
+    @property
+    def names_now(self) -> Mapping[str, str]:
+        """Return what keys do now, as the strip says it, where that is not their usual name."""
+        return {} if self._opens_runs else {"repeat": "Copy repeat"}
 
     @property
     def _opens_runs(self) -> bool:

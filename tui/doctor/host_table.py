@@ -12,7 +12,7 @@ from remote.doctor.step_estimate import ExclusionEstimate, StepEstimate
 from remote.format import count, listed
 from remote.run.run_state import RunState
 from tui.doctor import checks
-from tui.doctor.checks import BAR, DIM, GAP_WIDTH, HEAD, SIGNS, TITLE, WORST_FIRST, Cell
+from tui.doctor.checks import BAR, DIM, GAP_WIDTH, HEAD, KEY, SIGNS, TITLE, WORST_FIRST, Cell
 from tui.kit import palette
 
 COLUMNS = (
@@ -30,8 +30,6 @@ BAR_SHARE = 3
 """The longest bar takes at most this part of the width: a third."""
 MOST_SPREAD = 8
 """So many more cells than they need have hosts that stand side by side, where there is room."""
-ADVISED = "advised"
-"""The ground of a line with what is advised; one with a finding has the ground of its outcome."""
 MOST_VALUES = 8
 """So many different values of a passed check are listed."""
 
@@ -41,7 +39,7 @@ class HostLine(NamedTuple):
 
     cells: Sequence[Cell] = ()
     ground: str = ""
-    """Chooses the ground of the whole line: ADVISED, WARNING, FAILED, or "" for none."""
+    """The outcome that chooses the ground of the whole line, WARNING or FAILED; "" for none."""
 
 
 def choose_columns(state: RunState, width: int) -> list[str] | None:
@@ -224,13 +222,13 @@ def make_choices(
     lines = [HostLine(_cut_line(head, width))]
     for choice, note in zip(choices, notes, strict=True):
         bar = palette.sign("full") * max(1, round(choice.step.compute_factor / longest * bar_width))
+        sign = palette.sign("playing") if choice.is_advised else ""
         cells = [
-            ("", " " * GAP_WIDTH),
+            (KEY, sign.ljust(GAP_WIDTH)),
             (TITLE if choice.is_advised else "", choice.text.ljust(label_width)),
             (BAR if choice.is_advised else WARNING, bar.ljust(bar_width + GAP_WIDTH)),
         ]
-        ground = ADVISED if choice.is_advised else ""
-        lines.append(HostLine(_cut_line([*cells, *note], width), ground))
+        lines.append(HostLine(_cut_line([*cells, *note], width)))
     return lines
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase
 from tui.doctor import checks, host_table
 from tui.doctor.check_verdict import CheckVerdict, judge_checks
-from tui.doctor.host_table import ADVISED, HostChoice, HostLine
+from tui.doctor.host_table import HostChoice, HostLine
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings, key_of
 from tui.kit.inks import MUTED
@@ -35,6 +35,7 @@ from tui.kit.text_table import align_lines
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
 
+START_ANYWAY = "Start all the same"
 STYLES = {
     OK: "$text-success",
     WARNING: "$text-warning",
@@ -47,7 +48,6 @@ STYLES = {
     checks.KEY: "bold $text-accent",
 }
 GROUNDS = {
-    ADVISED: "on $primary 25%",
     WARNING: "on $warning 12%",
     FAILED: "on $error 12%",
 }
@@ -297,7 +297,7 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
             hosts = listed(verdict.weak_hosts)
             next_keys.append(NextKey(key_of(app, "leave-host-out"), f"leave {hosts} out"))
         if self.check_action("start", ()):
-            text = "start all the same" if verdict.outcome == WARNING else "start"
+            text = START_ANYWAY.lower() if verdict.outcome == WARNING else "start"
             next_keys.append(NextKey(key_of(app, "start"), text))
         if self.check_action("copy", ()):
             hosts = listed(verdict.weak_hosts)
@@ -339,6 +339,11 @@ class DoctorScreen(LiveScreen, Screen[DoctorAnswer]):
         if action == "copy":
             return bool(verdict.command) or self._copies_run
         return True
+
+    @property
+    def names_now(self) -> Mapping[str, str]:
+        """Return what keys do now, as the strip says it, where that is not their usual name."""
+        return {"start": START_ANYWAY} if self._verdict.outcome == WARNING else {}
 
     def action_again(self) -> None:
         if self._check_again:

@@ -465,7 +465,7 @@ TABLE: dict[str, tuple[Row, ...]] = {
             "x",
             "along",
             "Step or time",
-            "show the curves by wall time, or by step",
+            "show the curves by training time, or by step",
             SHOWN,
         ),
         (

@@ -26,8 +26,11 @@ from tui.report.topics.network import measure_traffic
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """The beginnings of a text that a spreadsheet takes for a formula."""
-LOCAL_FACTS = ("executable", "folder", "data_folder")
-"""Facts of a host that are paths, and mean nothing on another machine."""
+LOCAL_FACTS = (
+    *("executable", "folder", "data_folder"),
+    *("user", "pid", "boot_id", "interfaces"),
+)
+"""Facts of a host that mean nothing on another machine: paths, and what others need not know."""
 SERIES = ("time", "loss", "seconds", "data", "compute", "sync", "bytes_sent")
 
 
@@ -189,7 +192,7 @@ def _run_object(repetition: int, run: RunFigures) -> dict[str, Any]:
 
 
 def _drop_local_facts(summary: dict[str, Any]) -> dict[str, Any]:
-    """Return a summary without the facts of hosts that are paths on them."""
+    """Return a summary without the facts of hosts that belong to them alone."""
     hosts = []
     for host in summary["hosts"]:
         facts = host["facts"] or {}

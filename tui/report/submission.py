@@ -16,8 +16,8 @@ import json
 import posixpath
 import time
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import resources
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib import metadata, resources
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 
@@ -49,8 +49,9 @@ FOLDERS = {
     "report/": "the report: open report.html in a browser; report.md is the same to edit",
     "configuration/": "the file of each study with all settings as it was run, the hosts file "
     "without what is private, and the plan of each run as JSON",
-    "logs/": "of each run the output of every rank, and the classification report",
 }
+RANK_LOGS = "of each run the output of every rank, as it was printed"
+CLASSIFICATION = ", and the classification report"
 CODE_OF_JOBS = "the code of the training, as it is installed now: loop.py, models, datasets, sync"
 CODE_OF_SCRIPTS = "the scripts that were started, as they are on this machine now"
 NamedFile = tuple[str, bytes]
@@ -78,7 +79,10 @@ def write_archive(
             scripts |= run_scripts
         packed_runs = {name for name, run_scripts in scripts_of_run.items() if run_scripts}
         studies = pack_studies(subjects, study_folders, packed_runs)
-        readme = _write_readme(archive_name, subjects, studies, has_scripts=bool(scripts)).encode()
+        log_names = {path.name for run in runs for path in _find_logs(run)}
+        readme = _write_readme(
+            archive_name, subjects, studies, log_names, has_scripts=bool(scripts)
+        ).encode()
         named_files = _collect_files(target.parent, report_files, runs, studies, scripts)
         for file_path, file_data in (("README.md", readme), *named_files):
             # By default, files that are unpacked may be read by nobody.
@@ -114,12 +118,17 @@ def _files_of_run(run: RunFigures) -> Iterator[NamedFile]:
     plan_object = shorten_paths(summary.describe_plan(load_plan(run.folder)))
     plan_json = json.dumps(plan_object, indent=2) + "\n"
     yield f"{CONFIGURATION}/{run.name}.json", plan_json.encode()
+    for path in _find_logs(run):
+        yield f"logs/{run.name}/{path.name}", path.read_bytes()
+
+
+def _find_logs(run: RunFigures) -> list[Path]:
+    """Return the logs of the ranks of a run, and its classification report."""
     logs_folder = run.folder / LOGS
     log_paths = sorted(logs_folder.glob("rank-*.log")) if is_folder(logs_folder) else []
-    for path in (*log_paths, run.folder / REPORT):
-        # A link is not followed: the folder may be somebody else's.
-        if path.is_file() and not path.is_symlink():
-            yield f"logs/{run.name}/{path.name}", path.read_bytes()
+    paths = [*log_paths, run.folder / REPORT]
+    # A link is not followed: the folder may be somebody else's.
+    return [path for path in paths if path.is_file() and not path.is_symlink()]
 
 
 def _find_scripts(run: RunFigures) -> Iterator[tuple[str, Path]]:
@@ -186,20 +195,26 @@ def _write_readme(
     name: str,
     subjects: Sequence[ReportSubject],
     studies: Sequence[PackedStudy],
+    log_names: Collection[str],
     *,
     has_scripts: bool,
 ) -> str:
-    """Return what the archive holds, and how to repeat it, as Markdown."""
+    """Return what the archive holds, and how to repeat it, as Markdown. `log_names` are the names
+    of all files that it has of runs."""
     readme_lines = [f"# {escape_markdown(name)}", ""]
     readme_lines += [f"- {escape_markdown(subject.heading)}" for subject in subjects]
     readme_lines += ["", markdown_row(("folder", "what it is")), "|---|---|"]
     readme_lines += [markdown_row(folder) for folder in FOLDERS.items()]
+    if log_names:
+        classification = CLASSIFICATION if REPORT in log_names else ""
+        readme_lines.append(markdown_row(("logs/", RANK_LOGS + classification)))
     if any(run.job for subject in subjects for run in subject.runs):
         readme_lines.append(markdown_row((f"{CODE}/{PACKAGE}/", CODE_OF_JOBS)))
     if has_scripts:
         readme_lines.append(markdown_row((f"{CODE}/", CODE_OF_SCRIPTS)))
     if studies:
-        readme_lines += ["", "Commands that repeat it, in the folder of this file:", ""]
+        title = f"Commands that repeat it with rankboard {metadata.version('rankboard')}"
+        readme_lines += ["", f"{title}, in the folder of this file:", ""]
         readme_lines.append(indent_code([study.command for study in studies]))
         remarks = dict.fromkeys(remark for study in studies for remark in study.remarks())
         if remarks:

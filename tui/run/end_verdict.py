@@ -35,7 +35,7 @@ from tui.kit.widgets.verdict_strip import NextKey, Reason, Severity
 from tui.run import outcome
 from tui.run.components.link_text import describe_bound
 from tui.run.failure_advice import failure_advice
-from tui.run.learning_verdict import find_plateau
+from tui.run.learning_verdict import describe_plateau, find_plateau
 from tui.run.run_verdict import RunVerdict, VerdictKeys, find_advised_key
 from tui.run.unfetched_files import describe_unfetched_files
 
@@ -178,7 +178,7 @@ def _list_result_reasons(
         yield f"{palette.sign('slow')} {spell}"
     plateau_epoch = 0 if flaws else find_plateau(run)
     if plateau_epoch:
-        yield f"test loss hardly better since epoch {plateau_epoch}: fewer epochs would do"
+        yield f"{describe_plateau(plateau_epoch)}: fewer epochs would do"
     # How fast a run came to a useless model matters to nobody.
     is_useless = any(flaw.kind is not FlawKind.SLOW for flaw in flaws)
     if not is_useless and run.means.seconds > 0:

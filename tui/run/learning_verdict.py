@@ -17,7 +17,7 @@ from tui.run.run_verdict import RunVerdict, VerdictKeys, find_advised_key, make_
 MIN_TESTS = 8
 """Tests from which on it is told that they are hardly better since long ago."""
 HARDLY = 1.02
-"""A test loss that is so many times the lowest is hardly worse."""
+"""A test loss is hardly worse than the lowest if it is at most so many times that."""
 LOSES_MODEL = "stop (the model is lost)"
 FLAW_WORDS = {
     FlawKind.DIVERGED: "diverged",
@@ -40,7 +40,7 @@ def judge_learning(run: RunState, keys: VerdictKeys) -> RunVerdict:
         advice = advise_flaw(run, flaw)
     elif plateau_epoch:
         severity = Severity.NEUTRAL
-        title = f"test loss hardly better since epoch {plateau_epoch}: more epochs may not help"
+        title = f"{describe_plateau(plateau_epoch)}: more epochs may not help"
         advice = Advice(Remedy.FEWER_EPOCHS, best_epoch=plateau_epoch)
     else:
         return RunVerdict()
@@ -68,8 +68,8 @@ def _describe_flaw(flaw: Flaw) -> str:
 
 
 def find_plateau(run: RunState) -> int:
-    """Return the epoch since which the test loss is hardly better; 0 if that is in the second half
-    of all tests, or not known."""
+    """Return the epoch that came so near the lowest test loss that later ones are hardly better; 0
+    if that is in the second half of all tests, or not known."""
     tests = [test for test in run.progress.evaluations if math.isfinite(test.loss)]
     if len(tests) < MIN_TESTS:
         return 0
@@ -79,3 +79,8 @@ def find_plateau(run: RunState) -> int:
     if first_place >= len(tests) // 2:
         return 0
     return tests[first_place].epoch
+
+
+def describe_plateau(epoch: int) -> str:
+    """Say how near the lowest test loss an epoch came, see `find_plateau`."""
+    return f"epoch {epoch} came within {HARDLY - 1:.0%} of the lowest test loss"

@@ -119,7 +119,7 @@ def _list_keys(
         next_keys.append(find_advised_key(run, alert.advice, keys))
         # What helps the next run leaves this one slow.
         if alert.advice.remedy is Remedy.EXCLUDE_HOST and not run.is_held:
-            next_keys.append(NextKey(keys.stop, "stop"))
+            next_keys.append(make_stop_key(run, keys))
         if alert.advice.remedy is not Remedy.SHOW_STACKS:
             next_keys.append(NextKey(keys.stacks, "stacks"))
     if alert.alarm in STOPPING and not run.is_held:

@@ -192,14 +192,15 @@ def _make_axis_column(
 
 
 def _axis_title(ends: Sequence[str], study: Study, width: int) -> str:
-    """Return what an axis shows between its ends, in as many words as fit: "2.24 each run 2.31".
+    """Return what an axis shows and its ends, in as many words as fit: "each run, 2.24 to 2.31".
     Without room for the shortest, return "": two numbers over dots would be a riddle."""
-    low, high = ends
-    room = width - len(low) - len(high) - 2
-    subjects = (f"{metric_header(study)} of each run", f"{study.metric} of each run")
-    for name in (*subjects, "each run"):
-        if len(name) <= room:
-            return f"{low} {name.center(room)} {high}"
+    subjects = (metric_header(study), study.metric)
+    names = [f"{subject} of each run" for subject in subjects]
+    names += [f"{subject} of runs" for subject in subjects]
+    for name in (*names, "each run"):
+        title = f"{name}, {' to '.join(ends)}"
+        if len(title) <= width:
+            return title
     return ""
 
 

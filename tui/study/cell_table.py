@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from remote.format import IN_DOUBT, UNKNOWN, count, fixed, percent, seconds
+from remote.format import IN_DOUBT, UNKNOWN, count, fixed, listed, percent, seconds
 from remote.statistics.comparison import Finding
 from remote.statistics.interval import Interval, IntervalMethod, ValueScale, hide_few
 from remote.study.progress import CellState
@@ -75,9 +75,11 @@ def make_cell_table(
 def _make_table(
     study: Study, groups: Sequence[CellGroup], *, intervals: bool, speed_ups: bool
 ) -> StudyTable:
-    axis_names = tuple(axis.name for axis in study.axes) or ("cell",)
-    # Of rows that stand for all that is compared, the label says that they are the same.
+    axis_names = [axis.name for axis in study.axes] or ["cell"]
     is_any_alone = any(len(group) == 1 for group in groups)
+    # Of rows that stand for all that is compared, the head says that they are the same.
+    if not is_any_alone:
+        axis_names[axis_names.index(study.compare)] += " (same)"
     shows_verdicts = bool(study.compare) and len(study.cells) > 1 and is_any_alone
     shows_speed_ups = speed_ups and bool(study.baseline) and value_scale(study) is ValueScale.RATIO
     verdict_header = f"against {study.reference}" if intervals else "verdict"
@@ -105,7 +107,7 @@ def _make_table(
 
 
 def list_labels(study: Study, group: CellGroup) -> list[str]:
-    """Return the labels of the cells of a row, one for each axis: "all_reduce = ring"."""
+    """Return the labels of the cells of a row, one for each axis: "all_reduce, ring"."""
     labels = []
     for axis, label in shown_labels(study, group[0].cell):
         is_joined = axis == study.compare and len(group) > 1
@@ -114,11 +116,17 @@ def list_labels(study: Study, group: CellGroup) -> list[str]:
 
 
 def join_compared(study: Study, group: CellGroup) -> str:
-    """Return the labels of the compared axis that a row stands for: "all_reduce = ring"."""
+    """Return the labels of the compared axis that a row stands for: "all_reduce, ring"."""
     labels = [row.cell.label(study.compare) for row in group]
     if len(labels) > MOST_JOINED:
-        labels[1:] = [count(len(labels) - 1, "other")]
-    return " = ".join(labels)
+        return f"{labels[0]} and {count(len(labels) - 1, 'other')}"
+    return ", ".join(labels)
+
+
+def describe_same(study: Study, group: CellGroup) -> str:
+    """Return the labels that a row stands for, within a text: "all_reduce and ring (same)"."""
+    labels = [row.cell.label(study.compare) for row in group]
+    return f"{listed(labels, MOST_JOINED)} (same)"
 
 
 def format_value(number: float | None, metric: str) -> str:

@@ -86,15 +86,15 @@ def join_coinciding(curves: Sequence[Curve]) -> list[Curve]:
 
 
 def join_labels(curves: Sequence[Curve]) -> str:
-    """Return one label for curves that coincide: "ring = ddp"; of settings of which each has one
-    more than the first, "batch 20 (also split by label)"."""
+    """Return one label for curves that coincide: "ring, ddp (one line)"; of settings of which each
+    has one more than the first, "batch 20 (also split by label)"."""
     first, *others = [curve.label for curve in curves]
     additions = [other.removeprefix(f"{first}, ") for other in others]
     if others and all(
         other == f"{first}, {more}" for other, more in zip(others, additions, strict=True)
     ):
         return f"{first} (also {listed(additions)})"
-    return " = ".join([first, *others])
+    return f"{', '.join([first, *others])} (one line)" if others else first
 
 
 def do_coincide(curve: Curve, other: Curve) -> bool:

@@ -11,6 +11,7 @@ from textual.containers import Container
 from textual.content import Content
 from textual.worker import get_current_worker
 
+from remote.format import listed
 from remote.run.run_state import RunState
 from remote.sanitise import plain
 from remote.study.progress import CellProgress, StudyProgress
@@ -50,6 +51,7 @@ class LossPanel(Container):
         self._has_means = False
         self._comparison = LossComparison()
         self._guess_loss = math.nan
+        self._starts_at_zero = False
         self._own_curve: Curve | None = None
         """The loss of the run under way."""
 
@@ -59,15 +61,22 @@ class LossPanel(Container):
         yield chart
 
     def show_cell(
-        self, progress: StudyProgress, chosen: CellProgress, *, guess_loss: float = math.nan
+        self,
+        progress: StudyProgress,
+        chosen: CellProgress,
+        *,
+        guess_loss: float = math.nan,
+        from_zero: bool = False,
     ) -> None:
         """Read the losses of the cells that are compared with this one, and draw them, with a line
-        at the loss of guesses unless that is NaN."""
+        at the loss of guesses unless that is NaN. With `from_zero`, the axis starts at 0: losses
+        that hardly fall must not look as if they did."""
         axis = progress.study.compare
         self._chosen = chosen
         self._place_name = name_place(chosen.cell, axis)
         self._has_means = any(len(cell.counted) > 1 for cell in progress.cells.values())
         self._guess_loss = guess_loss
+        self._starts_at_zero = from_zero
         self._read_losses(chosen, list_compared(progress, chosen), list_places(progress))
 
     @work(thread=True, exclusive=True)
@@ -101,10 +110,10 @@ class LossPanel(Container):
         self.display = bool(curves)
         self.border_title = self._describe(curves)
         guess_line = make_guess_line(curves, self._guess_loss)
-        labels = guess_line.labels
-        self.query_one(Chart).draw(
-            [*guess_line.curves, *curves], options=PlotOptions("step", point_labels=labels)
+        options = PlotOptions(
+            "step", point_labels=guess_line.labels, from_zero=self._starts_at_zero
         )
+        self.query_one(Chart).draw([*guess_line.curves, *curves], options=options)
 
     def _describe(self, curves: list[Curve]) -> Content:
         """Return what is drawn, with the sign of each curve in its ink. Where that is too long, it
@@ -112,7 +121,8 @@ class LossPanel(Container):
         comparison = self._comparison
         subject = ""
         if comparison.same_names:
-            subject = f", {' = '.join(comparison.same_names)}"
+            names = comparison.same_names
+            subject = f" of {listed(names, len(names))} (same)"
         elif self._place_name:
             subject = f" at {self._place_name}"
         parts: list[tuple[str, str]] = []

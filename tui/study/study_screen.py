@@ -50,7 +50,7 @@ from tui.study.cell_rows import (
     rows,
 )
 from tui.study.cell_screen import describe_cells, list_run_lines
-from tui.study.cell_table import CellGroup, join_compared
+from tui.study.cell_table import CellGroup, describe_same
 from tui.study.longer_study import LongerStudy, find_longer_study
 from tui.study.loss_panel import LossPanel
 from tui.study.text.run_texts import run_number
@@ -199,10 +199,11 @@ class StudyScreen(LiveScreen, Screen[None]):
         if is_running_chosen:
             next_keys.append(NextKey(key_of(self.app, "cell"), runs_text))
         strip = self.query_one(VerdictStrip)
-        title, reasons = verdict.title, verdict.reasons
+        title, reasons, proof = verdict.title, verdict.reasons, verdict.proof
         if verdict.brief_title and self.size.height < ROOMY:
             title, reasons = verdict.brief_title, verdict.brief_reasons
-        strip.show(verdict.severity, title, reasons, next_keys)
+            proof = verdict.brief_proof
+        strip.show(verdict.severity, title, reasons, next_keys, proof=proof)
 
     def _list_longer_keys(self, longer: LongerStudy) -> list[NextKey]:
         """Return the keys that make the study again: start it here, if that is possible."""
@@ -244,7 +245,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         chosen_cell = chosen_cells[0]
         name = name_cell(chosen_cell.cell)
         if len(group) > 1:
-            names = (join_compared(study, group), name_place(chosen_cell.cell, study.compare))
+            names = (describe_same(study, group), name_place(chosen_cell.cell, study.compare))
             name = ", ".join(filter(None, names))
         panel.border_title = Content(f" {plain(f'runs of {name}')} ")
         head, *lines = list_run_lines(self._progress, chosen_cells, self.app.size.width - 2)
@@ -255,7 +256,9 @@ class StudyScreen(LiveScreen, Screen[None]):
         panel.query_one(Static).update(Content("\n").join(text))
         loss_panel = self.query_one(LossPanel)
         guess_loss = find_guess_loss(self.runner.study) if self._says_little else math.nan
-        loss_panel.show_cell(self._progress, chosen_cell, guess_loss=guess_loss)
+        loss_panel.show_cell(
+            self._progress, chosen_cell, guess_loss=guess_loss, from_zero=self._says_little
+        )
 
     def _alike_lines(self) -> list[str]:
         """Return in which setting the chosen cell has the same values, and why."""

@@ -11,8 +11,13 @@ from remote.study.conclusion import (
     answer_text,
     doubt_lines,
     effect_lines,
+    guess_text,
     guesses_of,
+    lack_text,
+    proof_text,
 )
+from remote.study.equal_methods import EqualMethods, find_equal_methods
+from remote.study.guessing import Guesses
 from remote.study.progress import StudyProgress
 from remote.study.results import StudyResult
 from remote.study.shortcomings import limit_lines, list_failures
@@ -37,6 +42,9 @@ class StudyVerdict(NamedTuple):
     """The title where the screen is small; "" if it is the same."""
     brief_reasons: tuple[str, ...] = ()
     """The reasons below a brief title."""
+    proof: str = ""
+    """What is certain nevertheless. It stands above the title."""
+    brief_proof: str = ""
 
 
 def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: str) -> StudyVerdict:
@@ -63,19 +71,15 @@ def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: st
         return StudyVerdict(Severity.WARN, title, tuple(findings))
     limits = limit_lines(result)
     guesses = guesses_of(result)
-    # The title has the colour of the strip: the worst that there is to say, not a fact that holds.
     if guesses:
         # The table has the values, of which little more can be said.
-        answer = next(describe_answer(result))
-        title = guesses.text
-        if any(row.is_same for row in result.cells):
-            # What is sure comes first, however short the runs were.
-            answer += ": they compute the same numbers"
-            title = f"the same numbers, but {guesses.text_beside_equal_methods}"
+        methods = find_equal_methods(result)
+        if methods:
+            return _judge_guesses_of_equal_methods(result, guesses, methods)
         return StudyVerdict(
             Severity.WARN,
-            title,
-            (*doubts, answer, *limits),
+            guesses.text,
+            (*doubts, next(describe_answer(result)), *limits),
             badge=guesses.word,
             brief_title=f"{guesses.word}: {guesses.brief_text}",
             # The title of the screen has the number of runs.
@@ -84,6 +88,26 @@ def judge_study(result: StudyResult, progress: StudyProgress, *, stop_reason: st
     reasons = [*findings, *limits]
     severity = Severity.WARN if doubts else Severity.GOOD
     return StudyVerdict(severity, reasons[0], tuple(reasons[1:]))
+
+
+def _judge_guesses_of_equal_methods(
+    result: StudyResult, guesses: Guesses, methods: EqualMethods
+) -> StudyVerdict:
+    """Return that methods compute the same numbers, which is certain however short the runs were,
+    and what these do not show."""
+    # Where all methods are equal, the proof is the answer.
+    answer = [answer_text(result)] if methods.has_others else []
+    reasons = (*doubt_lines(result), *answer, *limit_lines(result))
+    return StudyVerdict(
+        Severity.WARN,
+        guess_text(result),
+        reasons,
+        badge=guesses.word,
+        brief_title=f"{lack_text(guesses, methods)}: {guesses.clause}",
+        brief_reasons=reasons,
+        proof=proof_text(result.study, methods),
+        brief_proof=proof_text(result.study, methods, is_brief=True),
+    )
 
 
 def judge_running(

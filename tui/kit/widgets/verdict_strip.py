@@ -59,7 +59,7 @@ class NextKey(NamedTuple):
     """It does something about what the verdict says. One that does not never stands out."""
 
 
-_Shown = tuple[Severity, str | Content, Sequence[Reason], Sequence[NextKey], bool, int]
+_Shown = tuple[Severity, str | Content, Sequence[Reason], Sequence[NextKey], bool, str, int]
 
 
 class VerdictStrip(Static):
@@ -92,21 +92,25 @@ class VerdictStrip(Static):
         next_keys: Sequence[NextKey] = (),
         *,
         is_calm: bool = False,
+        proof: str = "",
     ) -> None:
         """Show a verdict; without a title, hide. Parts of a title may have styles of their own.
+        `proof` is what is certain nevertheless, above it.
 
         Keys that are "" do nothing here and are left out; the first of the others stands out,
         unless it is no remedy, or the strip `is_calm`: there is nothing to do."""
         # While hidden, the widget has no width.
         width = self.content_size.width or self.app.size.width - FRAME_WIDTH
-        shown = severity, title, tuple(reasons), tuple(next_keys), is_calm, width
+        shown = severity, title, tuple(reasons), tuple(next_keys), is_calm, proof, width
         if shown == self._shown:
             return
         self._shown = shown
         self.display = bool(title)
         for other in Severity:
             self.set_class(other is severity, other.value)
-        verdict = draw_verdict(severity, title, reasons, next_keys, width, is_calm=is_calm)
+        verdict = draw_verdict(
+            severity, title, reasons, next_keys, width, is_calm=is_calm, proof=proof
+        )
         # Most changes are of figures; a layout draws the whole screen.
         height = verdict.get_height({}, width)
         self.update(verdict, layout=height != self._height)
@@ -124,7 +128,7 @@ class VerdictStrip(Static):
     def on_resize(self, event: Resize) -> None:
         # Lines are broken for a width.
         if self._shown:
-            self.show(*self._shown[:4], is_calm=self._shown[4])
+            self.show(*self._shown[:4], is_calm=self._shown[4], proof=self._shown[5])
 
 
 def draw_verdict(
@@ -135,21 +139,31 @@ def draw_verdict(
     width: int = 0,
     *,
     is_calm: bool = False,
+    proof: str = "",
 ) -> Content:
-    """Return a verdict, its reasons and the keys that help, in lines. `width` and `is_calm`: see
-    `draw_next_keys`. A calm one without keys is dim."""
-    sign_name = SIGN_NAMES.get(severity)
-    sign = f"{palette.sign(sign_name)} " if sign_name else ""
+    """Return a verdict, its reasons and the keys that help, in lines, below what is proven
+    nevertheless. `width` and `is_calm`: see `draw_next_keys`. A calm one without keys is dim."""
+    lines = []
+    if proof:
+        proof_line = _draw_sentence(Severity.GOOD, Content(plain(proof)))
+        lines += fold_line(proof_line.stylize_before(TITLE_STYLES[Severity.GOOD]), width)
     is_quiet = is_calm and severity is Severity.NEUTRAL and not next_keys
     title_style = MUTED if is_quiet else TITLE_STYLES[severity]
     title_content = Content(plain(title)) if isinstance(title, str) else title
-    title_line = Content.assemble(sign, title_content).stylize_before(title_style)
-    lines = fold_line(title_line, width)
+    title_line = _draw_sentence(severity, title_content)
+    lines += fold_line(title_line.stylize_before(title_style), width)
     for reason in reasons:
         lines += fold_line(Content(plain(reason)) if isinstance(reason, str) else reason, width)
     if key_line := draw_next_keys(next_keys, width, is_calm=is_calm):
         lines.append(key_line)
     return Content("\n").join(lines)
+
+
+def _draw_sentence(severity: Severity, sentence: Content) -> Content:
+    """Return a sentence behind the sign of its severity."""
+    sign_name = SIGN_NAMES.get(severity)
+    sign = f"{palette.sign(sign_name)} " if sign_name else ""
+    return Content.assemble(sign, sentence)
 
 
 def fold_line(line: Content, width: int) -> list[Content]:
@@ -172,15 +186,16 @@ def draw_next_keys(
     """Return the keys that help in a line, the first of them marked: "▶ R resume   n new run";
     none where it is no remedy, or the strip `is_calm`.
 
-    Those for which there is no room in `width` columns are left out, 0 for room enough; if there is
-    room for more of them in their short texts, they have these.
+    Those for which there is no room in `width` columns are left out, 0 for room enough; so many of
+    the first have their short texts that there is room for most of them.
     """
     keys = [next_key for next_key in next_keys if next_key.key]
     short_keys = [next_key._replace(text=next_key.short_text or next_key.text) for next_key in keys]
-    parts = _draw_keys(keys, width, is_calm=is_calm)
-    short_parts = _draw_keys(short_keys, width, is_calm=is_calm)
-    if len(short_parts) > len(parts):
-        parts = short_parts
+    choices = [
+        _draw_keys([*short_keys[:num_short], *keys[num_short:]], width, is_calm=is_calm)
+        for num_short in range(len(keys) + 1)
+    ]
+    parts = max(choices, key=len)
     return Content("").join(parts) if parts else None
 
 

@@ -775,7 +775,7 @@ sync = ["all_reduce", "ring", "ddp"]
         (
             "loss",
             {"all_reduce": [0.5, 0.4], "ring": [0.5000001, 0.4], "ddp": [0.5, 0.4]},
-            "ring, ddp and all_reduce have the same test loss in every run, within rounding",
+            "all_reduce, ring and ddp have the same test loss in every run, within rounding",
         ),
         (
             "loss",

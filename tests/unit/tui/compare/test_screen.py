@@ -96,7 +96,7 @@ async def test_two_runs_with_a_verdict_what_differs_and_figures(runs: Sequence[P
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
         await shown(pilot, "A 20261123-0 was 1.5x faster per step (100 ms, B 151")
-        await shown(pilot, "test accuracy (%) by wall time")
+        await shown(pilot, "test accuracy (%) by training time")
         found = screen_text(app)
         sooner = "andreached85%accuracysooner(3.0s,B4.5s):oneruneach,notyetproven"
         assert sooner in unspaced(app).replace("▌", "")
@@ -131,13 +131,13 @@ async def test_the_chart_marks_where_each_run_reaches_the_accuracy_of_all(
 ) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(120, 40)) as pilot:
-        await shown(pilot, "◆ first test at 85%+")
+        await shown(pilot, "◆ first at 85%+")
         assert screen_text(app).count("◆") == 3, "once in the title, and for each run"
         for label in ("A 3.0 s", "B 4.5 s"):
             assert label in screen_text(app)
         await pilot.press("x")
         await shown(pilot, "test accuracy (%) by step")
-        assert "◆ first test at 85%+" in screen_text(app)
+        assert "◆ first at 85%+" in screen_text(app)
         assert "A 3.0 s" not in screen_text(app)
 
 
@@ -147,12 +147,12 @@ async def test_a_wide_screen_has_a_second_chart(
 ) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(width, 40)) as pilot:
-        await shown(pilot, "test accuracy (%) by wall time")
-        assert screen_text(app).count(" by wall time") == titles
+        await shown(pilot, "test accuracy (%) by training time")
+        assert screen_text(app).count(" by training time") == titles
         await pilot.press("c", "c")
-        await shown(pilot, "training loss by wall time")
-        assert screen_text(app).count(" by wall time") == titles
-        assert ("test accuracy (%) by wall time" in screen_text(app)) == (titles == 2)
+        await shown(pilot, "training loss by training time")
+        assert screen_text(app).count(" by training time") == titles
+        assert ("test accuracy (%) by training time" in screen_text(app)) == (titles == 2)
 
 
 async def test_a_more_accurate_run_is_to_be_taken_though_it_is_slower(tmp_path: Path) -> None:
@@ -216,14 +216,14 @@ async def test_that_the_run_to_take_overfitted_is_the_one_caveat_below_neutral_p
         folders.append(recorded(tmp_path / "runs", made.done(0, 1).session(SessionClosed())))
     app = CompareApp(folders)
     async with app.run_test(size=(120, 40)) as pilot:
-        (line,) = await lines_with(pilot, "overfitted after epoch 1 (test loss 0.2 to 0.35; ")
-        assert "B ends at 0.4)" in line
+        (line,) = await lines_with(pilot, "overfitted after epoch 1 (test loss 0.2 to 0.35), ")
+        assert "no worse than B (0.4)" in line
         assert line.startswith("▌ ▲ A")
         assert "one run each" not in line, "the title says it"
         (praise,) = await lines_with(pilot, "2.0x faster per step")
         assert praise.startswith("▌ A "), "neither green nor amber"
         assert "B overfitted" not in screen_text(app), "the table says it of the other one"
-        assert "test loss by wall time" in screen_text(app), "the second chart shows it"
+        assert "test loss by training time" in screen_text(app), "the second chart shows it"
         (outcomes,) = await lines_with(pilot, "outcome  ")
         assert outcomes.count("▲ overfitted") == 2
 
@@ -344,7 +344,7 @@ async def test_a_key_switches_steps_and_time_and_another_one_the_figure(
 ) -> None:
     app = CompareApp(runs[:2])
     async with app.run_test(size=(100, 30)) as pilot:
-        await shown(pilot, "test accuracy (%) by wall time")
+        await shown(pilot, "test accuracy (%) by training time")
         await pilot.press("x")
         await shown(pilot, "test accuracy (%) by step")
         chart = app.screen.query_one(Chart)
@@ -367,7 +367,7 @@ async def test_curves_have_their_letters_and_few_runs_their_single_steps(
     async with app.run_test(size=(100, 40)) as pilot:
         await shown(pilot, "test accuracy (%) by")
         await pilot.press("c", "c")
-        await shown(pilot, "training loss by wall time  ema .9")
+        await shown(pilot, "training loss by training time  ema .9")
         chart = app.screen.query_one(Chart)
         assert sum(curve.faint for curve in chart._curves) == faint
         await until(pilot, lambda: {"A", "B"} <= set(words_in(chart)))
@@ -408,7 +408,7 @@ async def test_runs_that_were_not_tested_are_compared_by_their_loss(tmp_path: Pa
     app = CompareApp(made)
     async with app.run_test(size=(80, 24)) as pilot:
         await shown(pilot, "B b repeats A a")
-        await shown(pilot, "training loss by wall time")
+        await shown(pilot, "training loss by training time")
         assert "time to" not in screen_text(app)
 
 

@@ -361,6 +361,7 @@ def test_the_values_name_no_folder_of_this_machine(
         facts = entry["summary"]["hosts"][0]["facts"]
         assert facts["hostname"] == HELLO.hostname
         assert not {"executable", "folder", "data_folder"} & facts.keys()
+        assert not {"user", "pid", "boot_id", "interfaces"} & facts.keys()
 
 
 def test_the_submission_has_what_an_assignment_asks_for(made: Path) -> None:
@@ -667,6 +668,7 @@ def test_a_submission_has_scripts_that_a_shell_or_a_place_names(run: Run, tmp_pa
     assert code == {f"ours/code/{name}" for name in scripts}
     assert "| code/ |" in readme
     assert "code/training/" not in readme
+    assert "logs/" not in readme, "these runs have printed nothing"
 
 
 def test_what_is_no_report_is_not_replaced(run: Run, tmp_path: Path) -> None:

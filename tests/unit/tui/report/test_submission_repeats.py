@@ -10,6 +10,7 @@ import subprocess
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,7 @@ def test_a_bundled_study_with_options_of_its_own(run: Run, tmp_path: Path, name:
     assert {one["cell"]["method"] for one in runs} == {cell.label("method") for cell in made.cells}
 
     readme = (unpacked / "README.md").read_text()
+    assert f"repeat it with rankboard {metadata.version('rankboard')}" in readme
     assert "was left out of configuration/hosts.toml: user, identity\\_file." in readme
     assert "add --data-dir with yours" in readme
     for path in (unpacked / "configuration").glob("*.toml"):

@@ -105,8 +105,8 @@ async def test_y_copies_the_command_without_the_slow_host() -> None:
         await until(pilot, lambda: len(stage_copied) == 1)
         assert "--exclude" not in stage_copied[0], "nothing is wrong yet"
         stage.session.steps(21, 90, late=2)
-        await until(pilot, lambda: "without node3 for the next run (about " in stage.text())
-        assert "▶ y copy the command without node3" in stage.text()
+        await until(pilot, lambda: "y copy the command without node3 (about " in stage.text())
+        assert "q stop (the model is lost)   s stacks   a hide" in stage.text()
         await pilot.press("y")
         await until(pilot, lambda: len(stage_copied) == 2)
         assert stage_copied[1].startswith("rankboard ")

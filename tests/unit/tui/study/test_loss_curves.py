@@ -34,7 +34,10 @@ def test_curves_are_means_of_equal_steps_and_those_that_coincide_are_one() -> No
     assert not do_coincide(curve, other)
     third = make_mean_curve("c", 2, [short, long])
     assert third
-    assert [line.label for line in join_coinciding([curve, other, third])] == ["a = c", "b"]
+    assert [line.label for line in join_coinciding([curve, other, third])] == [
+        "a, c (one line)",
+        "b",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -42,8 +45,8 @@ def test_curves_are_means_of_equal_steps_and_those_that_coincide_are_one() -> No
     [
         (["batch 20"], "batch 20"),
         (["batch 20", "batch 20, split by label"], "batch 20 (also split by label)"),
-        (["batch 20", "batch 200"], "batch 20 = batch 200"),
-        (["a", "a, b", "c"], "a = a, b = c"),
+        (["batch 20", "batch 200"], "batch 20, batch 200 (one line)"),
+        (["a", "a, b", "c"], "a, a, b, c (one line)"),
     ],
 )
 def test_of_settings_with_one_more_only_that_is_named(labels: list[str], joined: str) -> None:
@@ -62,9 +65,9 @@ SLOW, FAST = [(1.0, 2.3), (5.0, 2.2)], [(1.0, 2.3), (9.0, 0.5)]
     ("courses", "same_names", "labels"),
     [
         ((SLOW, SLOW, FAST, FAST), ("ring", "ddp"), ["batch 20", "batch 100"]),
-        ((SLOW, SLOW, SLOW, SLOW), ("ring", "ddp"), ["batch 100 = batch 20"]),
+        ((SLOW, SLOW, SLOW, SLOW), ("ring", "ddp"), ["batch 100, batch 20 (one line)"]),
         ((SLOW, FAST, FAST, FAST), (), ["ring", "ddp"]),
-        ((SLOW, SLOW, FAST, SLOW), (), ["ring = ddp"]),
+        ((SLOW, SLOW, FAST, SLOW), (), ["ring, ddp (one line)"]),
     ],
 )
 def test_where_all_lines_coincide_those_of_the_places_are_compared(

@@ -278,7 +278,7 @@ async def test_a_roomy_screen_shows_times_values_and_the_runs_of_the_cell(tmp_pa
         assert stage.line("a ring of two", "●")
         await pilot.press("down", "down")
         await until(pilot, lambda: bool(stage.line("─ runs of a ring of two, nodes 1 ─")))
-        assert re.search(r" state .* 0\.\d+ .*each run.* 0\.2", stage.text()), stage.text()
+        assert re.search(r" state .*each run, 0\.\d+ to 0\.2", stage.text()), stage.text()
         assert stage.line(" 1  20", "✓ finished", "0.2")
         assert not stage.line(" 1  20", "✓ finished", "0.09"), "a run of another cell"
         (marked,) = marked_lines(stage)
@@ -309,8 +309,13 @@ def guessing_stage(folder: Path) -> Stage:
 async def test_a_key_runs_a_study_again_that_says_little(tmp_path: Path) -> None:
     stage = guessing_stage(tmp_path)
     async with stage.app.run_test(size=(120, 40), notifications=True) as pilot:
-        title = "▌ ▲ the same numbers, but too short to compare the rest: "
+        title = "▌ ▲ too short to show anything else: after 2 epochs all runs still guess"
         await until(pilot, lambda: bool(stage.line(title)))
+        lines = stage.text().splitlines()
+        assert lines[lines.index(title) - 1] == (
+            "▌ ✓ all_reduce, a ring of two and ddp compute the same numbers: the same test loss in "
+            "all 12 runs, within rounding"
+        )
         assert stage.line("▌ ▶ n run it again with 20 epochs (~4 min)", "y copy that command")
         assert stage.text().splitlines()[0].startswith("  ▲ too short   three-ways"), "the badge"
         assert stage.line("Which is fastest?", "12 of 12 runs")
@@ -343,13 +348,32 @@ async def test_a_small_screen_has_a_short_verdict_and_all_of_a_long_question(
     )
     stage.runner.study = replace(stage.runner.study, question=question)
     async with stage.app.run_test(size=(80, 24)) as pilot:
-        verdict = "▌ ▲ too short: after 2 epochs all runs still guess"
-        await until(pilot, lambda: bool(stage.line(verdict)))
+        proof = "▌ ✓ all_reduce, a ring of two and ddp compute the same numbers in all 12 runs"
+        await until(pilot, lambda: bool(stage.line(proof)))
         lines = stage.text().splitlines()
         assert lines[1].split() + lines[2].split()[:1] == question.split()
         assert "12 of 12 runs" in lines[2]
         await pilot.resize_terminal(80, 40)
-        await until(pilot, lambda: "too short to compare the rest" in stage.text())
+        await until(pilot, lambda: "within rounding" in stage.text())
+
+
+@pytest.mark.parametrize("loss", [2.29, 0.5])
+async def test_losses_that_hardly_fall_are_drawn_on_an_axis_from_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: float
+) -> None:
+    course = LossCourse([(1, 2.31), (40, 2.29)])
+    monkeypatch.setattr(loss_curves, "read_loss_points", lambda folder, _: course)
+    stage = guessing_stage(tmp_path)
+    for cell in stage.runner.progress.cells.values():
+        for repetition, end in cell.counted.items():
+            cell.counted[repetition] = replace(end, value=loss)
+    async with stage.app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: bool(stage.line("─ training loss")))
+        await until(pilot, lambda: "┤" in stage.text())
+        hardly_falls = loss > 2
+        assert bool(re.search(r"^ *0┤", stage.text(), re.MULTILINE)) == hardly_falls
+        assert bool(stage.line("guessing 2.30")) == hardly_falls
+        await pilot.press("q")
 
 
 async def test_rows_with_the_same_values_are_one_until_a_key_or_enter_shows_them_apart(
@@ -361,10 +385,12 @@ async def test_rows_with_the_same_values_are_one_until_a_key_or_enter_shows_them
         return sum(" ✓ finished  " in line for line in rows_of_table(stage))
 
     async with stage.app.run_test(size=(120, 40)) as pilot:
-        same = "all_reduce = a ring of two = ddp"
-        await until(pilot, lambda: bool(stage.line(same, " 1 ", "6/6")))
+        await until(
+            pilot, lambda: bool(stage.line("all_reduce, a ring of two, ddp  ", " 1 ", "6/6"))
+        )
         assert count_rows() == 2
-        assert stage.line(f"─ runs of {same}, nodes 1 ─")
+        assert stage.line(" method (same) ")
+        assert stage.line("─ runs of all_reduce, a ring of two and ddp (same), nodes 1 ─")
         names = ("all_reduce  ", "a ring of two  ", "ddp  ")
         assert all(stage.line(name, "  1  ", "✓ finished") for name in names), "side by side"
         assert len(marked_lines(stage)) == 1, "only the cursor has its background"
@@ -520,14 +546,14 @@ async def test_the_answer_stands_on_top_and_compared_losses_over_each_other(
         await pilot.press("q")
 
 
-WHOLE_HEAD = "─ training loss, all_reduce = a ring of two = ddp:  ● nodes 1  ● nodes 2"
+WHOLE_HEAD = "─ training loss of all_reduce, a ring of two and ddp (same):  ● nodes 1  ● nodes 2"
 
 
 @pytest.mark.parametrize(
     ("size", "head"),
     [
         ((120, 40), f"{WHOLE_HEAD}  (means of runs) ─"),
-        ((80, 40), f"{WHOLE_HEAD} ─"),
+        ((96, 40), f"{WHOLE_HEAD} ─"),
         ((66, 40), "─ training loss:  ● nodes 1  ● nodes 2  (means of runs) ─"),
         ((50, 40), "─ training loss:  ● nodes 1  ● nodes 2 ─"),
     ],

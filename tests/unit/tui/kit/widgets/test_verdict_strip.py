@@ -72,6 +72,20 @@ def test_a_key_that_is_no_remedy_is_not_marked_as_advised() -> None:
     ]
 
 
+def test_what_is_proven_stands_above_a_warning_in_its_own_ink() -> None:
+    proof = "A and B compute the same numbers"
+    verdict = draw_verdict(Severity.WARN, "too short", ["C failed"], (), 30, proof=proof)
+    assert verdict.plain.splitlines() == [
+        "✓ A and B compute the same",
+        "numbers",
+        "▲ too short",
+        "C failed",
+    ]
+    inks = {verdict.plain[span.start : span.end]: span.style for span in verdict.spans}
+    assert inks["numbers"] == "bold $text-success"
+    assert inks["▲ too short"] == "bold $text-warning"
+
+
 def test_a_line_is_broken_between_words_but_not_before_a_unit() -> None:
     verdict = draw_verdict(
         Severity.GOOD, "B reaches 90% in 3 s, A in 6 s of all", ["ends: 4 KiB"], (), 28
