@@ -45,6 +45,8 @@ BADGE_INKS = {
 """The colours of the badge by the style that the state has in tables."""
 BAR_INKS = {"table--warn": "$warning", "table--bad": "$error", "table--dim": DIM}
 """The colours of the bar of progress by the same; others are green."""
+TRACK_INK = "$ink-rule"
+"""The colour of the rest of that bar, as of rules: an empty bar that is brighter looks full."""
 SEVERITY_STYLES = {Severity.WARN: "table--warn", Severity.BAD: "table--bad"}
 """The style of a state below which stands such a verdict."""
 REPLAY_INK = "bold reverse $accent"
@@ -232,7 +234,7 @@ def _is_ruined(run: RunState) -> bool:
 def _bar(style: str, share: float, width: int) -> Iterator[Styled]:
     num_done = round(width * share)
     yield palette.sign("full") * num_done, BAR_INKS.get(style, "$success")
-    yield palette.sign("rest") * (width - num_done), DIM
+    yield palette.sign("rest") * (width - num_done), TRACK_INK
 
 
 def _at_both_edges(left: str, right: Sequence[Styled], width: int) -> Iterator[Styled]:

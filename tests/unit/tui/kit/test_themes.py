@@ -20,6 +20,7 @@ from tui.kit.inks import LIGHT as LIGHT_INKS
 from tui.kit.themes import CONTRAST, DARK, LIGHT, THEMES, inks_of, use_themes
 from tui.kit.widgets.choices import ChoiceTable
 from tui.kit.widgets.table import CELL_STYLES, TableCell, TableColumn
+from tui.run.components.header_lines import TRACK_INK
 
 GROUNDS = ("background", "surface", "panel")
 TEXT_INKS = (
@@ -69,6 +70,13 @@ def test_text_is_legible_on_every_ground(theme: Theme) -> None:
 def test_rules_are_seen_on_every_ground(theme: Theme) -> None:
     for ink in ("ink-rule", "primary"):
         assert min(contrast_of(theme, ink, ground) for ground in GROUNDS) >= 3, ink
+
+
+@each_theme
+def test_the_part_of_a_bar_that_is_done_is_brighter_than_the_rest(theme: Theme) -> None:
+    for ink in ("text-success", "text-warning"):
+        rest = contrast_of(theme, TRACK_INK.removeprefix("$"), "panel")
+        assert contrast_of(theme, ink, "panel") > 1.3 * rest, ink
 
 
 @each_theme

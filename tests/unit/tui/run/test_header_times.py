@@ -14,6 +14,7 @@ from tui.run.components.eta_text import describe_eta
 from tui.run.components.header_lines import (
     DIM,
     NO_REPLAY,
+    TRACK_INK,
     ReplayNote,
     RunLength,
     progress_line,
@@ -96,6 +97,13 @@ def test_badge_and_bar_have_the_colour_of_the_verdict() -> None:
     assert inks(state, Severity.NEUTRAL) == {"success"}
     assert inks(state, Severity.WARN) == {"warning"}
     assert inks(state, Severity.BAD) == {"error"}
+
+
+def test_the_rest_of_the_bar_has_the_ink_of_rules() -> None:
+    line = progress_line(trained(1.0), RunLength(100, 1000), WIDTH, 0.0, Severity.NEUTRAL)
+    styles = {line.plain[span.start : span.end][:1]: span.style for span in line.spans}
+    assert styles["━"] == "$success"
+    assert styles["─"] == TRACK_INK == "$ink-rule"
 
 
 @pytest.mark.parametrize(("width", "shown"), [(120, "step 49"), (70, "epoch 5/2000")])
