@@ -129,18 +129,19 @@ class LossPanel(Container):
         for curve in curves:
             ink = inks.by_number(curve.colour)
             parts += [(f"  {palette.sign('curve')}", ink), (f" {plain(curve.label)}", "")]
-        notes = ["means of runs"] if self._has_means else []
+        notes = []
         if self._names_span and curves:
             values = np.concatenate([curve.mean for curve in curves])
             notes.append(f"the axis spans {np.nanmax(values) - np.nanmin(values):.2g}")
-        note = (f"  ({', '.join(notes)})", MUTED) if notes else ""
+        if self._has_means:
+            notes.append("means of runs")
+        note_texts = [f"  ({', '.join(notes[:count])})" for count in range(len(notes), 0, -1)]
         whole_head = f" {comparison.loss_name}{plain(subject)}:"
         short_head = f" {comparison.loss_name}:"
         titles = [
-            Content.assemble(whole_head, *parts, note, " "),
-            Content.assemble(whole_head, *parts, " "),
-            Content.assemble(short_head, *parts, note, " "),
-            Content.assemble(short_head, *parts, " "),
+            Content.assemble(head, *parts, (note_text, MUTED), " ")
+            for head in (whole_head, short_head)
+            for note_text in (*note_texts, "")
         ]
         # The rule around a title takes two cells at each side.
         room = self.app.size.width - 4
