@@ -135,10 +135,9 @@ def proof_text(study: Study, methods: EqualMethods, *, is_brief: bool = False) -
     were."""
     names = [label_name(study.compare, label) for label in methods.labels]
     sentence = f"{listed(names)} compute the same numbers"
-    runs_text = "both runs" if methods.num_runs == 2 else f"all {count(methods.num_runs, 'run')}"
     if is_brief:
-        return f"{sentence} in {runs_text}"
-    return f"{sentence}: the same {study.measured} in {runs_text}, within rounding"
+        return f"{sentence}, run for run"
+    return f"{sentence}: run for run the same {study.measured}, within rounding"
 
 
 def lack_text(guesses: Guesses, methods: EqualMethods) -> str:

@@ -17,8 +17,6 @@ class EqualMethods:
 
     labels: tuple[str, ...]
     """The reference comes first."""
-    num_runs: int
-    """The number of their runs."""
     has_others: bool
     """True if other labels of this axis have other losses, or cannot be compared."""
     varied_settings: tuple[str, ...]
@@ -43,9 +41,8 @@ def find_equal_methods(result: StudyResult) -> EqualMethods | None:
     if not equal_labels:
         return None
     labels = (study.reference, *equal_labels)
-    num_runs = sum(len(row.runs) for row in result.cells if row.cell.label(study.compare) in labels)
     has_others = len(equal_labels) < len(is_same_of_label)
-    return EqualMethods(labels, num_runs, has_others, _find_varied_settings(result))
+    return EqualMethods(labels, has_others, _find_varied_settings(result))
 
 
 def _find_varied_settings(result: StudyResult) -> tuple[str, ...]:

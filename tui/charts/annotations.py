@@ -106,10 +106,11 @@ def _put_beside(
     Return True if there was room.
     """
     rows, width = picture.dots.shape
-    for start in (column + 2, column - len(text) - 1):
-        if start < 0 or start + len(text) > width:
-            continue
-        for near_row in (row + offset for offset in offsets if 0 <= row + offset < rows):
+    starts = [
+        start for start in (column + 2, column - len(text) - 1) if 0 <= start <= width - len(text)
+    ]
+    for near_row in (row + offset for offset in offsets if 0 <= row + offset < rows):
+        for start in starts:
             if picture.is_free(near_row, start - (near_row != row), start + len(text) + 1):
                 picture.put(near_row, start, text, colour)
                 return True

@@ -310,9 +310,10 @@ def _owner_per_cell(has_curve: NDArray[np.bool_]) -> Cells:
 
 
 def _dot_rows(values: Floats, low: float, high: float, height: int) -> Floats:
-    """Return the rows of dots of values, from 0 at the top. NaN stays."""
+    """Return the rows of dots of values, from 0 at the top. NaN stays. What is beyond the axis is
+    beyond the rows: at the edge, it would be read as a value there."""
     last_row = 4 * height - 1
-    return ((high - values) / (high - low) * last_row).round().clip(0, last_row)
+    return ((high - values) / (high - low) * last_row).round()
 
 
 def _line_ends(rows: Floats) -> tuple[Floats, Floats]:

@@ -218,7 +218,7 @@ def make_choices(
     bar_width = max(1, min(width // BAR_SHARE, room - _measure_notes(notes)))
     longest = max(choice.step.compute_factor for choice in choices)
     blank_label = " " * (GAP_WIDTH + label_width)
-    head: list[Cell] = [(DIM, f"{blank_label}time to compute a step, estimated")]
+    head: list[Cell] = [(DIM, f"{blank_label}time to compute a step without sync, estimated")]
     lines = [HostLine(_cut_line(head, width))]
     for choice, note in zip(choices, notes, strict=True):
         bar = palette.sign("full") * max(1, round(choice.step.compute_factor / longest * bar_width))
@@ -238,7 +238,7 @@ def _describe_choice(
     """Say what a choice means for a step, and what a rank has to do then, if that is known."""
     effect: Cell = ("", f"all wait for {listed(names)}")
     if choice.is_advised:
-        effect = (TITLE, f"{estimate.speedup:.2g}x faster to compute")
+        effect = ("", f"{estimate.speedup:.2g}x faster to compute")
     samples = choice.step.samples_per_rank
     if not samples:
         return [effect]

@@ -35,7 +35,7 @@ from tui.kit.text_table import align_lines
 from tui.kit.widgets.keys import KeyFooter
 from tui.kit.widgets.verdict_strip import NextKey, Severity, VerdictStrip
 
-START_ANYWAY = "Start all the same"
+START_ANYWAY = "Start anyway"
 STYLES = {
     OK: "$text-success",
     WARNING: "$text-warning",

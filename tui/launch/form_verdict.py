@@ -101,7 +101,7 @@ def _judge_findings(verdict: CheckVerdict, sentence: str, find_key: FindKey) -> 
     if verdict.others:
         reasons.append(f"and {count(verdict.others, 'more finding')}")
     if verdict.outcome == WARNING:
-        reasons.append(f"ready all the same: {sentence}")
-        next_keys.append(NextKey(find_key("start"), "start all the same"))
+        reasons.append(f"ready nevertheless: {sentence}")
+        next_keys.append(NextKey(find_key("start"), "start anyway"))
     next_keys.append(NextKey(find_key("checks"), "all checks"))
     return FormVerdict(SEVERITIES[verdict.outcome], verdict.title, tuple(reasons), tuple(next_keys))

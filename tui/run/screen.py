@@ -37,7 +37,7 @@ from tui.kit.messages import (
 from tui.kit.panel import Panel
 from tui.kit.replay import Replay
 from tui.kit.run_session import RunSession
-from tui.kit.widgets.keys import KeyFooter
+from tui.kit.widgets.keys import STOP, KeyFooter
 from tui.run.body import RunBody
 from tui.run.chart_actions import ChartActions
 from tui.run.components.advice_text import make_command
@@ -190,6 +190,11 @@ class RunScreen(ChartActions):
         """Return True if the run ends once this program is hung up."""
         is_live = self._slider is None and not self.over and not self.session.state.is_held
         return is_live and self._is_led_here and not self.session.keep
+
+    @property
+    def names_now(self) -> Mapping[str, str]:
+        """Return what keys do now, where that is not their usual name."""
+        return {"app.quit": STOP} if self._stops_with_terminal else {}
 
     def _verdict_keys(self) -> VerdictKeys:
         def find_key(name: str, action: str) -> str:

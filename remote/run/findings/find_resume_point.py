@@ -12,4 +12,4 @@ def find_resume_point(run: RunState) -> ResumePoint | None:
     saved_step = max((rank.saved_step for rank in run.ranks), default=0)
     if not saved_step or run.plan.job is None:
         return None
-    return ResumePoint(saved_step, max(rank.step for rank in run.ranks))
+    return ResumePoint(saved_step, run.step)

@@ -13,7 +13,7 @@ class ResumePoint(NamedTuple):
     checkpoint: int
     """Its step."""
     last_step: int
-    """The last step that the run made."""
+    """The last step that all ranks made."""
 
     @property
     def lost_steps(self) -> int:

@@ -19,7 +19,9 @@ from tui.kit.widgets.verdict_strip import VerdictStrip
 KEY_STYLE = "bold $footer-key-foreground on $footer-key-background"
 NAME_STYLE = "$footer-description-foreground on $footer-description-background"
 
-FIRST_NAMES = ("Start", "Back", "Quit", "Help")
+STOP = "Stop"
+"""The name of the key that quits, where that stops a run."""
+FIRST_NAMES = ("Start", "Back", "Quit", STOP, "Help")
 """The way out and the list of all keys come first in every place, but behind a form's purpose."""
 
 
@@ -63,7 +65,9 @@ class KeyFooter(Footer):
             # So the keys of the screen keep their places, whichever panel has the focus.
             if find_key_border(node) and not is_helpful:
                 continue
-            key_name = names_now(node).get(binding.action, binding.description)
+            # Keys of the app, which quit, do something else on some screens.
+            names = {**names_now(self.screen), **names_now(node)}
+            key_name = names.get(binding.action, binding.description)
             # The innermost place comes first, and has the say over a name that several have.
             if (binding.show or is_helpful) and key_name not in shown_keys:
                 shown_keys[key_name] = ShownKey(binding.key, key_text, key_name, enabled)

@@ -52,7 +52,7 @@ def describe_remedy(advice: Advice, *, is_for_next: bool = False) -> str:
         case Remedy.OTHER_LR:
             return f"with another lr{lr_now}: too high or too low, or its data says nothing"
         case Remedy.LARGER_BATCH:
-            return f"with batch size {advice.setting[1]} (now {advice.batch_size})"
+            return f"with batch size {advice.setting[1]} (now {advice.batch_size}) for less sync"
         case Remedy.FEWER_EPOCHS:
             if advice.best_epoch and is_for_next:
                 return f"with {count(advice.best_epoch, 'epoch')}"

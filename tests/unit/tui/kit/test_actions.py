@@ -75,7 +75,7 @@ async def test_the_line_of_keys_is_that_of_the_focus() -> None:
         await pilot.press("3")
         await until(pilot, lambda: "log y" in stage.text())
         assert "Follow" not in foot(stage)
-        assert foot(stage).startswith(" esc Back  q Quit  ? Help ")
+        assert foot(stage).startswith(" esc Back  q Stop  ? Help ")
 
 
 async def test_a_key_of_another_panel_goes_to_that_panel() -> None:
@@ -93,7 +93,7 @@ async def test_a_key_of_another_panel_goes_to_that_panel() -> None:
 async def test_no_key_of_the_line_of_keys_is_cut_off() -> None:
     stage = Stage()
     async with stage.training(size=(57, 24)) as pilot:
-        await until(pilot, lambda: "Quit" in foot(stage))
+        await until(pilot, lambda: "Stop" in foot(stage))
         for width in range(40, 60, 3):
             await pilot.resize_terminal(width, 24)
             line = stage.screen.query_one(KeyLine)

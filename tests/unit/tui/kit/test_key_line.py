@@ -22,12 +22,12 @@ from tui.run.stacks_screen import StacksScreen
 async def test_a_click_on_a_key_presses_it() -> None:
     stage = Stage()
     async with stage.shown() as pilot:
-        await until(pilot, lambda: "q Quit  ? Help" in stage.text())
+        await until(pilot, lambda: "q Stop  ? Help" in stage.text())
         foot = stage.text().splitlines()[-1]
         await pilot.click(KeyLine, offset=(foot.index("? Help"), 0))
         await until(pilot, lambda: isinstance(stage.app.screen, HelpDialog))
         await pilot.press("escape")
-        await pilot.click(KeyLine, offset=(foot.index("q Quit"), 0))
+        await pilot.click(KeyLine, offset=(foot.index("q Stop"), 0))
         await until(pilot, lambda: isinstance(stage.app.screen, QuitDialog))
 
 
@@ -64,7 +64,7 @@ async def test_keys_of_the_focused_panel_leave_out_facts_and_cut_none() -> None:
 async def test_a_key_that_does_nothing_here_says_why(key: str, why: str) -> None:
     stage = Stage()
     async with stage.shown(notifications=True) as pilot:
-        await until(pilot, lambda: "q Quit  ? Help" in stage.text())
+        await until(pilot, lambda: "q Stop  ? Help" in stage.text())
         await pilot.press("f", key)  # the first does something, and says nothing
         await until(pilot, lambda: [one.message for one in stage.app._notifications])
         (said,) = stage.app._notifications
@@ -74,7 +74,7 @@ async def test_a_key_that_does_nothing_here_says_why(key: str, why: str) -> None
 async def test_a_refusal_is_said_once_however_often_the_key_is_pressed() -> None:
     stage = Stage()
     async with stage.shown(notifications=True) as pilot:
-        await until(pilot, lambda: "q Quit  ? Help" in stage.text())
+        await until(pilot, lambda: "q Stop  ? Help" in stage.text())
         await pilot.press("Z", "Z", "Z")
         await until(pilot, lambda: len(stage.app._notifications) > 0)
         assert len(stage.app._notifications) == 1
@@ -138,7 +138,7 @@ async def test_keys_of_the_run_keep_their_places_and_those_of_a_panel_stand_in_i
 async def test_keys_that_change_while_their_screen_goes_are_not_drawn() -> None:
     stage = Stage()
     async with stage.shown() as pilot:
-        await until(pilot, lambda: "q Quit  ? Help" in stage.text())
+        await until(pilot, lambda: "q Stop  ? Help" in stage.text())
         keys = stage.app.screen.query_one(KeyFooter)
         await keys.query(KeyLine).remove()
         keys._update_keys()

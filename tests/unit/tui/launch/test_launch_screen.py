@@ -695,7 +695,7 @@ async def test_the_strip_says_what_checks_are_about_and_a_key_leaves_the_host_ou
         assert "▶ f5 start" in form.verdict()
         weak_node3(form.doctors[0])
         await until(pilot, lambda: form.verdict().startswith("▲ node3: only 0.1 cores"))
-        assert "▶ h leave node3 out   f5 start all the same" in form.verdict()
+        assert "▶ h leave node3 out   f5 start anyway" in form.verdict()
         assert "4 ranks on 4 hosts train lenet5" in form.verdict()
         assert "▲ cores: 0.1" in form.row("host.2")
         await pilot.press("h")

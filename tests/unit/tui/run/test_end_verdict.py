@@ -187,11 +187,11 @@ def test_a_plain_success_says_how_well_and_how_fast_by_the_figures_of_the_header
     assert full_reasons[0].startswith(f"{step_text}/step")
     assert "4 s of training, 4 s of start and tests" in full_reasons[0]
     assert full_reasons[1].startswith("60% of each step is sync: a larger batch")
-    assert found.next_keys[0] == NextKey("n", "new run with batch size 128 (now 64)")
+    assert found.next_keys[0] == NextKey("n", "new run with batch size 128 (now 64) for less sync")
     assert [key.key for key in found.next_keys] == ["n", "C", "y"]
     assert found.advice
     assert found.advice.setting == ("batch_size", 128)
-    assert "▶ try a new run with batch size 128 (now 64)" in closing_advice(state)
+    assert "▶ try a new run with batch size 128 (now 64) for less sync" in closing_advice(state)
 
 
 def test_a_success_says_what_its_start_was_spent_on() -> None:
@@ -324,7 +324,9 @@ async def test_n_on_a_run_that_was_bound_by_sync_opens_the_form_at_a_larger_batc
                 stage.session.say(0, stepped(rank, step, sync=0.08, compute=0.01))
         stage.session.finish(40, 1)
         await stage.ended(pilot)
-        await until(pilot, lambda: "▶ n new run with batch size 128 (now 64)" in stage.text())
+        await until(
+            pilot, lambda: "▶ n new run with batch size 128 (now 64) for less sync" in stage.text()
+        )
         await pilot.press("n")
         await until(pilot, lambda: isinstance(stage.app.screen, LaunchScreen))
         table = stage.app.screen.query_one(FormTable)

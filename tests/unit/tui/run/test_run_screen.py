@@ -61,7 +61,7 @@ async def test_all_that_matters_is_on_the_screen(size: tuple[int, int]) -> None:
             "▄▄▄▄▄▆ compute 75%",
             "loss",
             "epoch 1 step 60 loss",
-            "q Quit",
+            "q Stop",
             "? Help",
         ]
         await until(pilot, lambda: all(part in stage.text() for part in parts))

@@ -313,8 +313,8 @@ async def test_a_key_runs_a_study_again_that_says_little(tmp_path: Path) -> None
         await until(pilot, lambda: bool(stage.line(title)))
         lines = stage.text().splitlines()
         assert lines[lines.index(title) - 1] == (
-            "▌ ✓ all_reduce, a ring of two and ddp compute the same numbers: the same test loss in "
-            "all 12 runs, within rounding"
+            "▌ ✓ all_reduce, a ring of two and ddp compute the same numbers: run for run the same "
+            "test loss, within rounding"
         )
         assert stage.line("▌ ▶ n run it again with 20 epochs (~4 min)", "y copy that command")
         assert stage.text().splitlines()[0].startswith("  ▲ too short   three-ways"), "the badge"
@@ -348,7 +348,7 @@ async def test_a_small_screen_has_a_short_verdict_and_all_of_a_long_question(
     )
     stage.runner.study = replace(stage.runner.study, question=question)
     async with stage.app.run_test(size=(80, 24)) as pilot:
-        proof = "▌ ✓ all_reduce, a ring of two and ddp compute the same numbers in all 12 runs"
+        proof = "▌ ✓ all_reduce, a ring of two and ddp compute the same numbers, run for run"
         await until(pilot, lambda: bool(stage.line(proof)))
         lines = stage.text().splitlines()
         assert lines[1].split() + lines[2].split()[:1] == question.split()
