@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remote.run.findings.start_halt import find_start_halt
 from remote.run.findings.start_progress import is_starting, summarise_start
 from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
@@ -39,7 +40,10 @@ class StartStrip(VerdictStrip):
             self.advice = None
             self.show(Severity.NEUTRAL, "")
             return
-        warning = find_start_warning(run)
+        # A rank that a signal has stopped is all that is to be said.
+        halt = find_start_halt(run)
+        is_explained = halt is not None and bool(halt.find_stopped())
+        warning = None if is_explained else find_start_warning(run)
         self.advice = warning.advice if warning else None
         # A replay, and a run that nobody records, cannot be asked or stopped.
         keys = [] if run.is_held else self._list_keys(run)
