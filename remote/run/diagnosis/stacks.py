@@ -160,6 +160,11 @@ def is_stopped(stack: Stack) -> bool:
     return state(stack.text) in ("T", "t")
 
 
+def is_importing(stack: Stack) -> bool:
+    """Return True if a thread imports a module."""
+    return '"<frozen importlib' in stack.text
+
+
 def locate_rank(stack: Stack) -> Whereabouts:
     """Return whether the rank is inside a collective, and where it is."""
     stack_frames = frames(stack.text)

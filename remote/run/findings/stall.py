@@ -86,7 +86,7 @@ def _find_halted_start(run: RunState, now: float, limits: StallLimits) -> Stalle
     # A rank that a signal has stopped is not busy with anything.
     is_halted = bool(halt.find_stopped(limits.least))
     if not is_halted and not halt.may_compute:
-        silence = heard - _find_last_exchange(halt, halted_hosts)
+        silence = heard - _find_last_activity(halt, halted_hosts)
         # Ranks that load their data for minutes may need some minutes more than the quickest one.
         seconds_of_quickest = min(_measure_start(run, rank) for rank in halt.waiting)
         is_halted = silence >= max(limits.joining, seconds_of_quickest)
@@ -95,12 +95,14 @@ def _find_halted_start(run: RunState, now: float, limits: StallLimits) -> Stalle
     return Stalled(tuple(rank.rank for rank in halt.ranks), heard - halt.since)
 
 
-def _find_last_exchange(halt: StartHalt, hosts: Hosts) -> float:
-    """Return until when ranks before the first step may have been exchanging something."""
+def _find_last_activity(halt: StartHalt, hosts: Hosts) -> float:
+    """Return when ranks that wait before the first step were last seen doing something."""
     if halt.has_late:
         return halt.since
-    # All are inside a function. It takes its time where it sends a large model over a slow network.
-    return max(halt.since, *(max(host.traffic_at, host.back) for host in hosts))
+    # All are inside a function. It takes its time where it sends a large model over a slow network,
+    # or imports a part of torch from a slow disk.
+    last_traffic = max(max(host.traffic_at, host.back) for host in hosts)
+    return max(halt.since, last_traffic, halt.find_last_import())
 
 
 def _measure_start(run: RunState, rank: RankState) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from remote.run.diagnosis.stacks import is_stopped
+from remote.run.diagnosis.stacks import is_importing, is_stopped
 from remote.run.findings.late_ranks import find_late_ranks
 from remote.run.run_state import RunState
 from remote.run.state.phases import RankPhase
@@ -34,6 +34,14 @@ class StartHalt(Struct, frozen=True):
             for rank in self.ranks
             if rank.stack and rank.stack_time - self.since >= seconds and is_stopped(rank.stack)
         ]
+
+    def find_last_import(self) -> float:
+        """Return when a stack has last shown that a rank imports a module, as some functions of
+        torch do when they are called first; 0 if none has."""
+        return max(
+            (rank.stack_time for rank in self.ranks if rank.stack and is_importing(rank.stack)),
+            default=0.0,
+        )
 
 
 def find_start_halt(run: RunState) -> StartHalt | None:

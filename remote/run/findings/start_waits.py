@@ -190,11 +190,8 @@ def _wait_for_stopped(halt: StartHalt, run: RunState, now: float) -> list[Wait]:
     for rank in stopped_ranks:
         ranks_by_place[rank.host, rank.meeting].append(rank.rank)
     waiting_ranks = [rank for rank in halt.waiting if rank not in stopped_ranks]
-    waiting_text = ""
-    if waiting_ranks:
-        pronoun = "it" if len(stopped_ranks) == 1 else "them"
-        call = waiting_ranks[0].meeting
-        waiting_text = f"; {_say_who_waits(waiting_ranks)} for {pronoun} in {call}"
+    pronoun = "it" if len(stopped_ranks) == 1 else "them"
+    waiting_text = f"; {_say_who_waits(waiting_ranks)} for {pronoun}" if waiting_ranks else ""
     waits = []
     for (host, place), ranks in ranks_by_place.items():
         progress = f"{'is' if len(ranks) == 1 else 'are'} stopped, by SIGSTOP or a debugger"

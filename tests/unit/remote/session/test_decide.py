@@ -971,6 +971,15 @@ def late_script(*events_of_rank_0: Event) -> Case:
             "rank 1 had not called init_process_group 5 s after the start; "
             "rank 1 is in train.py:41, load_batch",
         ),
+        (
+            met("", START_LIMIT)
+            .lives(4)
+            .say(1, dumps.by(dumps.STOPPED, 1))
+            .say(SESSION, StacksAsked())
+            .lives(2),
+            "the script had shown no step 5 s after the start; "
+            "rank 1 is stopped, by SIGSTOP or a debugger",
+        ),
     ],
 )
 def test_a_script_that_shows_no_step_in_time_is_stopped(case: Case, reason: str) -> None:

@@ -427,12 +427,21 @@ def test_a_model_on_its_way_over_a_slow_network_is_no_stall(sent: int, *, is_sta
     assert find_stall(history.state(), history.now), "since the last of it"
 
 
+def test_a_function_that_imports_a_part_of_torch_first_is_no_stall() -> None:
+    history = lasting(going(INIT, DDP), 32)
+    imports = dump((f"{SITE}/torch/x.py", "<module>"), ("<frozen importlib._bootstrap>", "exec"))
+    history.rank(3, by(imports, 3))
+    lasting(history, STALL_LIMITS.joining - 3)
+    assert find_stall(history.state(), history.now) is None
+    assert find_stall(lasting(history, 5).state(), history.now)
+
+
 @pytest.mark.parametrize("call", [INIT, DDP])
 def test_a_rank_that_a_signal_has_stopped_is_named_at_once(call: str) -> None:
     history = lasting(going(call), 5).rank(3, by(STOPPED, 3))
     [text] = texts(history)
     assert text.startswith(
-        f"waiting for rank 3 on node2: {IS_STOPPED}, in {call}; ranks 0 to 2 wait for it in {call}"
+        f"waiting for rank 3 on node2: {IS_STOPPED}, in {call}; ranks 0 to 2 wait for it ("
     )
     lasting(history, STALL_LIMITS.least - 3)
     assert find_stall(history.state(), history.now) is None, "somebody may have let it go on"
