@@ -462,6 +462,18 @@ def test_json_has_the_values_of_a_program_by_name() -> None:
     ]
 
 
+def test_json_has_the_time_of_the_step_of_a_value_by_the_launchers_clock() -> None:
+    history = good().session(ClockMeasured(0, 3600.0))
+    values = (("lr", 0.25),)
+    metrics = [
+        ScriptMetrics(0, step, 0.0, values, step_time=time)
+        for step, time in ((1, 0.0), (2, START + 3605.0))
+    ]
+    out, _ = printed(history.rank(0, *metrics), partial(JsonPrinter, folder=FOLDER))
+    found = [one for one in map(json.loads, out.splitlines()) if one["event"] == "metrics"]
+    assert [one["step_time"] for one in found] == [None, START + 5.0]
+
+
 def test_json_times_are_by_the_launchers_clock() -> None:
     history = History(plan(1)).session(ClockMeasured(0, 3600.0))
     history.records.append(Record(0, 0, 5, START + 3605, Launched((0,))))
