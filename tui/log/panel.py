@@ -15,7 +15,7 @@ from remote.format import count
 from remote.run.findings.start_progress import is_starting
 from remote.run.output.log_levels import Level, first_error, is_printed_by, prints_lines
 from remote.run.run_state import RunState
-from remote.run.state.phases import Verdict
+from remote.run.state.phases import RunPhase, Verdict
 from remote.run.state.types import Cause, LogLine
 from remote.sanitise import plain
 from tui.kit.actions import KeyPlace
@@ -45,6 +45,8 @@ class LogPanel(Panel):
     BINDINGS = bindings(place)
     fixed_rank: int | None = None
     """The only rank to show, whatever the user filters by, or None for all."""
+    plays = False
+    """The run is a replay that plays."""
 
     def compose(self) -> ComposeResult:
         self._run = ""
@@ -52,6 +54,7 @@ class LogPanel(Panel):
         self._cause: Cause | None = None
         self._culprit: int | None = None
         self._attempt_start = 0.0
+        self._gets_lines = False
         self._wraps_at_start = False
         self._has_chosen_wrap = False
         self._prompt: PatternPrompt | None = None
@@ -68,6 +71,8 @@ class LogPanel(Panel):
         self._cause = run.cause
         restarts = run.progress.restarts
         self._attempt_start = run.started + restarts[-1].seconds if restarts else 0.0
+        is_still = run.phase is RunPhase.ENDED or (run.is_held and not self.plays)
+        self._gets_lines = not is_still
         self._wrap_at_start(run)
         self.view.show(run.log, len(run.ranks))
         if self.fixed_rank is None:
@@ -340,10 +345,11 @@ class LogPanel(Panel):
                 yield f"rank {rank}"
         if row_filter.pattern:
             yield f"matching {plain(row_filter.pattern.pattern)}"
-        if view.follow:
-            yield "following"
-        else:
-            yield f"paused, {view.unseen} new" if view.unseen else "paused"
+        # Where no line comes any more there is nothing to follow, nor to pause.
+        if self._gets_lines:
+            yield "following" if view.follow else "paused"
+        if view.unseen:
+            yield f"{view.unseen} new"
         if view.search:
             pattern = plain(view.search.pattern)
             matches = view.rows.matches
