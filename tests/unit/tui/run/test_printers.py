@@ -28,6 +28,7 @@ from remote.events import (
     HostSilent,
     RemarkMade,
     Restarted,
+    Stalled,
     StartRefused,
     Stopping,
     expand,
@@ -313,6 +314,24 @@ def test_a_failure_says_whether_memory_was_the_reason_and_how_to_go_on() -> None
     assert lines[1] == "not memory: 438 MiB of 24 GiB"
     command = f"rankboard --run --resume {history.plan.run}"
     assert f"resume from checkpoint 10 (2 steps lost): {command}" in lines
+
+
+def test_it_is_said_that_a_stall_is_in_the_means_only_if_it_is() -> None:
+    history = History(plan(2)).training(steps=20)
+    history.now += 31
+    history.session(Stalled((0, 1), 31.0))
+    history.now += 21
+    assert not outcome.describe_stalls(history.state()), "it is not over"
+    for rank in range(2):
+        history.rank(rank, replace(stepped(rank, 21), seconds=52.0))
+    text = "a stall of 52 s is in the means of steps: the median is 100 ms per step"
+    assert outcome.describe_stalls(history.state()) == [text]
+    assert text in printed(history.done(0, 1).ended(), PlainPrinter)[0]
+
+    restarted = History(plan(2)).training(steps=20).session(Stalled((0, 1), 31.0))
+    restarted.session(Restarted((0, 1), "stalled"))
+    restarted.attempt = 1
+    assert not outcome.describe_stalls(restarted.training(steps=20).state())
 
 
 def test_a_failure_says_its_cause_first() -> None:
