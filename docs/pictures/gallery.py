@@ -115,7 +115,7 @@ SCREENS = {
         (*HERE, "--", SCRIPT.name, "--steps", "20000"), TRAINING, is_live=True, seconds=20.0
     ),
     "home": GalleryScreen((), "baseline", SMALL_SIZE),
-    "study": GalleryScreen(STUDY, "test loss[,:]"),
+    "study": GalleryScreen(STUDY, "test loss of "),
     "compare": GalleryScreen(("compare", "baseline", "lr-0.3", "--dashboard"), "time per step"),
     "replay": GalleryScreen(("open", "baseline"), "finished", keys=((PAGE_UP * 4, "replay"),)),
     "form": GalleryScreen(("--form", *HERE), "new run", SMALL_SIZE),

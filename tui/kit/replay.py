@@ -12,6 +12,7 @@ from remote.record.events_file import LOOK, RunFolderError
 from remote.record.layout import EVENTS
 from remote.record.watch import END, WatchedRun
 from remote.run.findings.flaws import outcome_word
+from tui.kit.run_session import RunSession
 
 SPEEDS = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """How many seconds of the run a second shows."""
@@ -155,3 +156,8 @@ class Replay(WatchedRun):
             super()._hold(until, is_there=True)
         else:
             self.state.hold(min(until, self._began + self.duration))
+
+
+def is_playing(session: RunSession) -> bool:
+    """Return True if a session is a replay that plays."""
+    return isinstance(session, Replay) and session.is_playing

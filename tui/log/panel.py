@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import chain
 
 from msgspec import structs
 from textual.app import ComposeResult
@@ -14,7 +15,7 @@ from remote.format import count
 from remote.run.findings.start_progress import is_starting
 from remote.run.output.log_levels import Level, first_error, is_printed_by, prints_lines
 from remote.run.run_state import RunState
-from remote.run.state.phases import Verdict
+from remote.run.state.phases import RunPhase, Verdict
 from remote.run.state.types import Cause, LogLine
 from remote.sanitise import plain
 from tui.kit.actions import KeyPlace
@@ -44,6 +45,8 @@ class LogPanel(Panel):
     BINDINGS = bindings(place)
     fixed_rank: int | None = None
     """The only rank to show, whatever the user filters by, or None for all."""
+    plays = False
+    """The run is a replay that plays."""
 
     def compose(self) -> ComposeResult:
         self._run = ""
@@ -51,6 +54,7 @@ class LogPanel(Panel):
         self._cause: Cause | None = None
         self._culprit: int | None = None
         self._attempt_start = 0.0
+        self._gets_lines = False
         self._wraps_at_start = False
         self._has_chosen_wrap = False
         self._prompt: PatternPrompt | None = None
@@ -67,6 +71,8 @@ class LogPanel(Panel):
         self._cause = run.cause
         restarts = run.progress.restarts
         self._attempt_start = run.started + restarts[-1].seconds if restarts else 0.0
+        is_still = run.phase is RunPhase.ENDED or (run.is_held and not self.plays)
+        self._gets_lines = not is_still
         self._wrap_at_start(run)
         self.view.show(run.log, len(run.ranks))
         if self.fixed_rank is None:
@@ -141,18 +147,22 @@ class LogPanel(Panel):
         lines = [line for line in self.view.news if self.fixed_rank in (None, line.rank)]
         line = first_error(lines, cause, self._attempt_start)
         if line is None:
-            line = self._last_line_of(cause, lines)
+            line = self._find_end(cause, lines)
         if line:
             self._show_line(line)
 
-    def _last_line_of(self, cause: Cause | None, lines: Sequence[LogLine]) -> LogLine | None:
-        """Return the last line of a rank or host that failed without an error, and say so."""
+    def _find_end(self, cause: Cause | None, lines: Sequence[LogLine]) -> LogLine | None:
+        """Return where a rank or host failed that printed no error, and say so: the line of the
+        cause, or else its own last one."""
         if cause is None or not prints_lines(cause):
             self.notify("no line reports an error")
             return None
         source = f"rank {cause.rank}" if cause.rank >= 0 else cause.host
         self.notify(f"{source} printed no error: {cause.problem}", markup=False)
-        return next((line for line in reversed(lines) if is_printed_by(line, cause)), None)
+        # Its own last line may be much older than its end.
+        cause_lines = (line for line in reversed(lines) if line.stream == "cause")
+        own_lines = (line for line in reversed(lines) if is_printed_by(line, cause))
+        return next(chain(cause_lines, own_lines), None)
 
     def _show_line(self, line: LogLine) -> None:
         """Go to a line, on a panel high enough to read what follows it."""
@@ -335,10 +345,11 @@ class LogPanel(Panel):
                 yield f"rank {rank}"
         if row_filter.pattern:
             yield f"matching {plain(row_filter.pattern.pattern)}"
-        if view.follow:
-            yield "following"
-        else:
-            yield f"paused, {view.unseen} new" if view.unseen else "paused"
+        # Where no line comes any more there is nothing to follow, nor to pause.
+        if self._gets_lines:
+            yield "following" if view.follow else "paused"
+        if view.unseen:
+            yield f"{view.unseen} new"
         if view.search:
             pattern = plain(view.search.pattern)
             matches = view.rows.matches

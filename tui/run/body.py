@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -22,6 +23,7 @@ from tui.charts.kinds import ChartKind, available, has_anything_to_show
 from tui.charts.panel import Charts
 from tui.kit.draw_turn import DrawTurn
 from tui.kit.panel import Panel
+from tui.kit.replay import is_playing
 from tui.kit.run_session import RunSession
 from tui.kit.widgets.lines import SteadyWidget
 from tui.log.panel import LogPanel
@@ -33,6 +35,8 @@ from tui.run.layout import Arrangement, Contents, arrange
 from tui.run.panels import KEY_ORDER, PANELS
 from tui.run.rank_map_panel import RankMapPanel, has_differed, has_map
 from tui.run.ranks_panel import RanksPanel
+
+AnyPanel = TypeVar("AnyPanel", bound=Panel)
 
 TICKS_PER_LOOK = 10
 """Ticks after which the charts that there are are looked for again."""
@@ -82,6 +86,7 @@ class RunBody(Container, SteadyWidget):
             if isinstance(panel, RanksPanel):
                 panel.use_layout(self.deck)
         self._hosts = self._panel(HostsPanel)
+        self._log = self._panel(LogPanel)
         self._phases = PhaseLine()
         self._card = RunCard()
         self._turn = DrawTurn()
@@ -96,7 +101,7 @@ class RunBody(Container, SteadyWidget):
         self._in_place: Panel | None = None  # what the user has put in place of the charts
         self._contents: Contents | None = None
 
-    def _panel(self, kind: type[Panel]) -> Panel:
+    def _panel(self, kind: type[AnyPanel]) -> AnyPanel:
         return next(panel for panel in self.panels if isinstance(panel, kind))
 
     @property
@@ -153,7 +158,7 @@ class RunBody(Container, SteadyWidget):
             self._hosts: arrangement.hosts,
             self._panel(RanksPanel): arrangement.ranks,
             self._panel(RankMapPanel): arrangement.rank_map,
-            self._panel(LogPanel): arrangement.log,
+            self._log: arrangement.log,
         }
         places = self._chart_places(len(arrangement.charts))
         for place, region in zip(places, arrangement.charts, strict=True):
@@ -202,6 +207,7 @@ class RunBody(Container, SteadyWidget):
 
     def show(self, run: RunState) -> None:
         """Put the charts of the deck at their places, and the hosts away once the run trains."""
+        self._log.plays = is_playing(self._session)
         # Laying out draws the whole screen, so it is done only when something moves.
         if self.contents() != self._contents:
             self.lay_out()

@@ -25,6 +25,7 @@ from tui.charts.panel import Charts, charts_beside
 from tui.kit import palette
 from tui.kit.actions import KeyPlace
 from tui.kit.bindings import bindings
+from tui.kit.replay import is_playing
 from tui.kit.run_session import LiveScreen, RunSession
 from tui.kit.session_clock import SessionClock
 from tui.kit.widgets.keys import KeyFooter
@@ -127,6 +128,7 @@ class RankScreen(Screen[None], LiveScreen):
     def _show_log(self, run: RunState) -> None:
         log_panel = self.query_one(LogPanel)
         log_panel.fix_rank(self._rank)
+        log_panel.plays = is_playing(self.session)
         log_panel.show(run)
 
     def _show_facts(self, rank: RankState, run: RunState, now: float) -> None:

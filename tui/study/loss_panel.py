@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 from textual import work
 from textual.app import ComposeResult
 from textual.containers import Container
@@ -51,7 +52,7 @@ class LossPanel(Container):
         self._has_means = False
         self._comparison = LossComparison()
         self._guess_loss = math.nan
-        self._starts_at_zero = False
+        self._names_span = False
         self._own_curve: Curve | None = None
         """The loss of the run under way."""
 
@@ -66,17 +67,17 @@ class LossPanel(Container):
         chosen: CellProgress,
         *,
         guess_loss: float = math.nan,
-        from_zero: bool = False,
+        names_span: bool = False,
     ) -> None:
         """Read the losses of the cells that are compared with this one, and draw them, with a line
-        at the loss of guesses unless that is NaN. With `from_zero`, the axis starts at 0: losses
-        that hardly fall must not look as if they did."""
+        at the loss of guesses unless that is NaN. With `names_span`, the title says how little the
+        axis spans: losses that hardly fall must not be read as if they did."""
         axis = progress.study.compare
         self._chosen = chosen
         self._place_name = name_place(chosen.cell, axis)
         self._has_means = any(len(cell.counted) > 1 for cell in progress.cells.values())
         self._guess_loss = guess_loss
-        self._starts_at_zero = from_zero
+        self._names_span = names_span
         self._read_losses(chosen, list_compared(progress, chosen), list_places(progress))
 
     @work(thread=True, exclusive=True)
@@ -110,9 +111,7 @@ class LossPanel(Container):
         self.display = bool(curves)
         self.border_title = self._describe(curves)
         guess_line = make_guess_line(curves, self._guess_loss)
-        options = PlotOptions(
-            "step", point_labels=guess_line.labels, from_zero=self._starts_at_zero
-        )
+        options = PlotOptions("step", point_labels=guess_line.labels)
         self.query_one(Chart).draw([*guess_line.curves, *curves], options=options)
 
     def _describe(self, curves: list[Curve]) -> Content:
@@ -130,14 +129,19 @@ class LossPanel(Container):
         for curve in curves:
             ink = inks.by_number(curve.colour)
             parts += [(f"  {palette.sign('curve')}", ink), (f" {plain(curve.label)}", "")]
-        note = ("  (means of runs)", MUTED) if self._has_means else ""
+        notes = []
+        if self._names_span and curves:
+            values = np.concatenate([curve.mean for curve in curves])
+            notes.append(f"the axis spans {np.nanmax(values) - np.nanmin(values):.2g}")
+        if self._has_means:
+            notes.append("means of runs")
+        note_texts = [f"  ({', '.join(notes[:count])})" for count in range(len(notes), 0, -1)]
         whole_head = f" {comparison.loss_name}{plain(subject)}:"
         short_head = f" {comparison.loss_name}:"
         titles = [
-            Content.assemble(whole_head, *parts, note, " "),
-            Content.assemble(whole_head, *parts, " "),
-            Content.assemble(short_head, *parts, note, " "),
-            Content.assemble(short_head, *parts, " "),
+            Content.assemble(head, *parts, (note_text, MUTED), " ")
+            for head in (whole_head, short_head)
+            for note_text in (*note_texts, "")
         ]
         # The rule around a title takes two cells at each side.
         room = self.app.size.width - 4

@@ -257,7 +257,7 @@ class StudyScreen(LiveScreen, Screen[None]):
         loss_panel = self.query_one(LossPanel)
         guess_loss = find_guess_loss(self.runner.study) if self._says_little else math.nan
         loss_panel.show_cell(
-            self._progress, chosen_cell, guess_loss=guess_loss, from_zero=self._says_little
+            self._progress, chosen_cell, guess_loss=guess_loss, names_span=self._says_little
         )
 
     def _alike_lines(self) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,10 @@ from textual.pilot import Pilot
 from remote.limits import LIMITS
 from tests.kit.acted import until
 from tests.kit.dashboard import Stage
+from tests.kit.histories import History, plan, stepped
+from tests.kit.recorded import recorded
 from training.wire import host_events
+from tui.kit.replay import Replay
 from tui.log.panel import COPY_FILE, LogPanel
 from tui.log.pattern_prompt import PatternPrompt, compile_pattern
 from tui.log.view import LogView
@@ -60,6 +64,38 @@ async def test_news_and_all_lines() -> None:
         await pilot.press("v", "r", "r")
         await until(pilot, lambda: "news, 1 line hidden, rank 1, following" in caption(stage))
         assert log(stage) == ["  [1] loading shard", "  [1] reached (step) 7"]
+
+
+async def test_only_where_lines_come_there_is_something_to_follow() -> None:
+    stage = Stage()
+    async with trained(stage) as pilot:
+        assert "all ranks, following" in caption(stage)
+        stage.session.finish(40)
+        await stage.ended(pilot)
+        assert "all ranks" in caption(stage)
+        assert "following" not in caption(stage)
+        await pilot.press("f")
+        await pilot.pause()
+        assert "paused" not in caption(stage)
+
+
+async def test_a_replay_follows_while_it_plays(tmp_path: Path) -> None:
+    # However slow this machine is, ten minutes at a quarter of the speed still play.
+    history = History(plan(2)).training(20, 40).say(0, stepped(0, 21), after=600.0)
+    folder = recorded(tmp_path, history.done(0, 1).ended())
+    stage = Stage(runs_dir=tmp_path)
+    replay = Replay(folder, history.plan)
+    launch = replace(stage.app.runs.launch, attached=replay, at_once=False)  # type: ignore[arg-type]
+    stage.app.runs.launch = launch
+    async with stage.app.run_test(size=(109, 60)) as pilot:
+        await until(pilot, lambda: "all ranks" in caption(stage))
+        assert "following" not in caption(stage)
+        await pilot.press("home", "<", "<", "space")
+        await until(pilot, lambda: "all ranks, following" in caption(stage))
+        await pilot.press("space")
+        await until(pilot, lambda: "following" not in caption(stage))
+        assert "all ranks" in caption(stage)
+        replay.stop()
 
 
 async def test_behind_a_rank_that_a_restart_left_out_come_all() -> None:
@@ -251,7 +287,7 @@ async def test_where_there_is_no_room_for_an_error_the_log_is_zoomed() -> None:
         assert stage.screen.maximized is None
 
 
-async def test_a_rank_that_died_without_a_word_is_shown_at_its_last_line() -> None:
+async def test_of_a_rank_that_died_without_a_word_the_end_of_the_log_is_shown() -> None:
     stage = Stage()
     async with trained(stage) as pilot:
         stage.session.fail(1)
@@ -260,7 +296,9 @@ async def test_a_rank_that_died_without_a_word_is_shown_at_its_last_line() -> No
         await until(pilot, lambda: "rank 1 printed no error" in stage.text())
         view = stage.screen.query_one(LogView)
         line = view.rows.lines[view.rows.row_of(view.current)]
-        assert (line.rank, line.text) == (1, "reached (step) 7")
+        assert line.stream == "cause"
+        assert "rank 1: killed by SIGKILL" in line.text
+        assert line is view.rows.lines[view.rows_in_view()[1]], "the end is in view"
         await pilot.press("A")
         assert view.filter.rank is None
 

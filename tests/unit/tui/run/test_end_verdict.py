@@ -340,7 +340,7 @@ async def test_the_log_of_a_failed_run_is_that_of_the_rank_to_blame() -> None:
         stage.session.close()
         await stage.ended(pilot)
         panel = stage.screen.query_one(LogPanel)
-        await until(pilot, lambda: "rank 1, following" in stage.text())
+        await until(pilot, lambda: "news, rank 1━" in stage.text())
         assert stage.text().count("ValueError: bad 1") >= 2, "in the verdict and in the log"
         assert "RuntimeError" not in stage.text()
         assert not panel.check_action("leave", ()), "esc leaves the page at once"

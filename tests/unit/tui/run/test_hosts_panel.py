@@ -62,6 +62,16 @@ async def test_before_the_first_step_a_strip_says_what_the_start_waits_for_and_w
         assert stage.screen.query(Charts).first().display
 
 
+async def test_the_strip_says_what_the_same_took_in_the_last_run() -> None:
+    stage = Stage(hosts=1, slots=2)
+    async with stage.shown() as pilot:
+        strip = stage.screen.query_one(StartStrip)
+        strip._find_last_start = lambda: {"connect": 1.26}
+        strip._has_asked = False
+        stage.session.say(SESSION, launcher.HostPhaseChanged(0, "connecting"))
+        await until(pilot, lambda: "this took 1.3 s in the last run" in stage.text())
+
+
 async def test_a_start_that_goes_as_usual_is_calm_and_what_is_wrong_comes_first() -> None:
     stage = Stage(hosts=1, slots=2)
     async with stage.shown() as pilot:
