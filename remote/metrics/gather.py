@@ -91,7 +91,10 @@ class RunCollector:
         if host is None:
             return
         clock = HostClock(host.offset, host.began)
-        when = to_session_time(record.time, clock)
+        time = record.time
+        if isinstance(record.event, ScriptMetrics):
+            time = record.event.made_at(time)
+        when = to_session_time(time, clock)
         if isinstance(record.event, HostSample):
             self.hosts[host.index].append(host_row(record.event, when))
             return

@@ -23,6 +23,7 @@ from remote.record.overview import (
     Figure,
     Loss,
     Overview,
+    RunTimes,
     Trouble,
     check_number,
     read_overview,
@@ -71,6 +72,7 @@ class Entry(NamedTuple):
     step_seconds: Figure = None
     started: Figure = None
     elapsed: Figure = None
+    times: RunTimes | None = None
     ranks_started: bool = False
     trouble: Trouble = ""
     star: bool = False

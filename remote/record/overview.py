@@ -41,6 +41,22 @@ LONG_WAIT = 30.0
 """Seconds that a start waits for the same host or rank until the list says so: most are shorter."""
 
 
+Seconds = Annotated[float, Meta(ge=0, le=LARGEST)]
+
+
+class RunTimes(msgspec.Struct, frozen=True):
+    """When a run began and ended to make steps, in seconds since its start."""
+
+    stages: dict[str, Seconds]
+    """What each stage of the start took on the slowest host, by its title."""
+    first_step: Seconds
+    """When the last rank had made its first step."""
+    last_step: Seconds
+    """When the last rank had made its last step. A test and the end of the ranks follow."""
+    test: Seconds
+    """The mean time of a test; 0 if there was none."""
+
+
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a run so far. What is not known is None, "" or 0."""
 
@@ -70,6 +86,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the start to the newest record."""
     attempts: Count = 0
     """How many times the ranks were started."""
+    times: RunTimes | None = None
+    """Of a run that has ended with all its ranks in one attempt."""
     ranks_started: bool = False
     """The process of a rank may have been started."""
     checkpoint_step: Count = 0
@@ -106,6 +124,7 @@ def make_overview(state: RunState) -> Overview:
         started=check_number(state.started) if state.started else None,
         elapsed=check_number(state.elapsed) if state.started else None,
         attempts=state.attempt + 1 if state.started else 0,
+        times=_measure_times(state),
         # The ranks of the last attempt may be waiting, though those of one before have trained.
         ranks_started=are_started or bool(progress.restarts),
         checkpoint_step=max((rank.saved_step for rank in ranks), default=0),
@@ -119,6 +138,24 @@ def _find_last_step(state: RunState) -> int:
     newest_step = max((rank.step for rank in state.ranks), default=0)
     failed_step = state.cause.step if state.cause else 0
     return failed_step if failed_step == newest_step - 1 else newest_step
+
+
+def _measure_times(state: RunState) -> RunTimes | None:
+    """Return the times of a run that has ended; None if it was restarted, or made no step."""
+    step_times = [(rank.first_step_at, rank.stepped_at) for rank in state.ranks if rank.step]
+    if state.verdict is None or state.progress.restarts or not step_times:
+        return None
+    from remote.run.findings.start_progress import title_times
+
+    first_step, last_step = map(max, zip(*step_times, strict=True))
+    tests = state.progress.evaluations
+    test_seconds = sum(test.seconds for test in tests) / len(tests) if tests else 0.0
+    stage_times = title_times(state)
+    times = (first_step - state.started, last_step - state.started, test_seconds)
+    # A host may send anything.
+    if any(check_number(time) is None or time < 0 for time in (*stage_times.values(), *times)):
+        return None
+    return RunTimes(stage_times, *times)
 
 
 def _find_trouble(state: RunState, *, has_diverged: bool) -> Trouble:

@@ -15,7 +15,7 @@ from remote.record.events_file import EventsReader, compile_scan, has_steps_betw
 from remote.run.output.script_readings import Expand
 from remote.run.run_state import RunState
 from remote.run.series.curves import Curves
-from training.wire.events import Record, split_steps
+from training.wire.events import split_steps
 from training.wire.host_events import Exited, OutputText
 from training.wire.rank_events import ScriptMetrics, Started, StepFinished
 
@@ -37,10 +37,10 @@ class RunClocks(Struct, frozen=True):
         """Return those of a run. The caller holds its lock."""
         return cls(run.started, [(host.offset, host.began) for host in run.hosts])
 
-    def seconds(self, record: Record) -> float:
-        """Return the seconds from the beginning of the run to a record of a host."""
-        clock_offset, agent_began = self.hosts[record.host]
-        return max(record.time - clock_offset, agent_began) - self.started
+    def seconds(self, host: int, time: float) -> float:
+        """Return the seconds from the beginning of the run to a time of a host's clock."""
+        clock_offset, agent_began = self.hosts[host]
+        return max(time - clock_offset, agent_began) - self.started
 
 
 def reread_steps(
@@ -83,5 +83,8 @@ def reread_steps(
                     and first_step <= event.step <= last_step
                     and 0 <= event.rank < ranks
                 ):
-                    curves.take(event, event.rank, event.step, clocks.seconds(record))
+                    made_at = record.time
+                    if isinstance(event, ScriptMetrics):
+                        made_at = event.made_at(made_at)
+                    curves.take(event, event.rank, event.step, clocks.seconds(record.host, made_at))
     return curves

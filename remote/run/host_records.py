@@ -135,7 +135,12 @@ def _apply_rank(run: RunState, event: Event, host: HostState, rank: RankState, w
     _hide_step_losses(run, rank, when)
     # After the rank has taken it in, so that a step has its own number.
     if run.trains(rank):
-        run.curves.take(event, rank.rank, rank.step, when - run.started)
+        made_at = when
+        if isinstance(event, ScriptMetrics):
+            # A line may come long after its step. For all but the curves, it shows that the rank
+            # is alive now.
+            made_at = max(event.made_at(when + host.offset) - host.offset, host.began)
+        run.curves.take(event, rank.rank, rank.step, made_at - run.started)
     match event:
         case Collectives():
             _end_stall_if_over(run, when)

@@ -19,6 +19,7 @@ from remote.run.diagnosis import agent_end
 from remote.run.diagnosis.verdict import STOPPED_ELSEWHERE
 from remote.run.findings.late_ranks import find_late_ranks
 from remote.run.findings.script_visibility import has_shown_start, unfollowed
+from remote.run.findings.start_halt import find_start_halt
 from remote.run.state.host_state import HostState
 from remote.run.state.launcher_state import FETCH, UPLOAD, Stage
 from remote.run.state.phases import RankPhase
@@ -168,7 +169,12 @@ def _describe_missing_start(inputs: DecisionInput) -> tuple[str, str]:
         return "", ""
     late_ranks = find_late_ranks(run_state)
     if late_ranks is None:
-        return "the script had shown no step", ""
+        halt = find_start_halt(run_state)
+        stopped_ranks = halt.find_stopped() if halt else []
+        names = ranks_text([rank.rank for rank in stopped_ranks])
+        verb = "is" if len(stopped_ranks) == 1 else "are"
+        activity = f"{names} {verb} stopped, by SIGSTOP or a debugger" if stopped_ranks else ""
+        return "the script had shown no step", activity
     first_rank = late_ranks.late[0]
     activity = late_ranks.describe_activity(first_rank)
     return late_ranks.describe_late(), f"rank {first_rank.rank} {activity}" if activity else ""

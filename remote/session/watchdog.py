@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from remote.events import StacksAsked, StallExplained, Stopping
 from remote.plan.plan import OnStall
+from remote.run.diagnosis.meeting_point import find_meeting_address
 from remote.run.findings import stall
-from remote.run.findings.late_ranks import find_late_ranks, find_meeting_address
+from remote.run.findings.start_halt import find_start_halt
 from remote.run.findings.start_waits import NAMED_AFTER
 from remote.run.state.types import Stall
 from remote.session.actions import Actions, Say, Send
@@ -47,24 +48,27 @@ def watch(inputs: DecisionInput) -> Actions:
         yield Say(Stopping(current_stall.text, by_person=False, final=is_final))
 
 
-def locate_late(inputs: DecisionInput) -> Actions:
-    """Ask for stacks if ranks of a script hold up the first step: they show where these are.
+def locate_halted(inputs: DecisionInput) -> Actions:
+    """Ask for stacks if ranks of a script stand still before the first step: they show where these
+    are, and whether a signal has stopped one.
 
     A rank that is late goes on, so they are asked for again, each time after twice as long.
     """
-    late_ranks = find_late_ranks(inputs.run)
-    if not late_ranks:
+    halt = find_start_halt(inputs.run)
+    if not halt:
         return
-    wait_seconds = inputs.now - late_ranks.since
-    waited_when_asked = inputs.launcher.stacks_asked_at - late_ranks.since
-    if wait_seconds >= max(NAMED_AFTER, 2 * waited_when_asked):
+    wait_seconds = inputs.now - halt.since
+    waited_when_asked = inputs.launcher.stacks_asked_at - halt.since
+    # Ranks of which none waits may load their data, or make their first step.
+    first_asked = NAMED_AFTER if halt.waiting else inputs.times.stall.least
+    if wait_seconds >= max(first_asked, 2 * waited_when_asked):
         yield from ask_stacks(inputs)
 
 
 def try_meeting(inputs: DecisionInput) -> Actions:
     """Have the hosts try a connection to where the ranks of a script meet, if none is missing but
     they do not find each other."""
-    address = find_meeting_address(inputs.run)
+    address = find_meeting_address(inputs.run.ranks)
     if not address:
         return
     wait_seconds = inputs.now - max(rank.since for rank in inputs.run.ranks)

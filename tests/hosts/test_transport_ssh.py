@@ -29,7 +29,7 @@ from msgspec import structs
 from remote.cluster.hosts import Host
 from remote.transport import AgentCommand, Unreachable
 from remote.transport.failure import Deadline
-from remote.transport.ssh import login, sockets
+from remote.transport.ssh import TRANSPORT, login, sockets
 from remote.transport.ssh.channel import SshChannel
 from remote.transport.ssh.keys import UserKeys
 from remote.transport.ssh.transport import SshTransport
@@ -332,6 +332,46 @@ def test_proxy_command(open_line: Open, sshd: Sshd, tmp_path: Path) -> None:
     (child,) = [one for one in alive if "proxy.py" in " ".join(one.cmdline())]
     line.close()
     assert not child.is_running()
+
+
+@pytest.mark.parametrize("way", ["directly", "by jump hosts", "by a proxy"])
+def test_the_command_to_type_reaches_a_host_as_rankboard_does(
+    way: str, sshd: Sshd, tmp_path: Path
+) -> None:
+    ssh = shutil.which("ssh")
+    if ssh is None:
+        pytest.skip("there is no ssh")
+    two, three = (sshd.node(name) for name in ("node2", "node3"))
+    folder = tmp_path / "of 100 %h"
+    folder.mkdir()
+    known_hosts = shutil.copy(sshd.known_hosts, folder / "known_hosts")
+    key = shutil.move(sshd.home / ".ssh" / "id_ed25519", tmp_path / "a key")
+    (tmp_path / "proxy.py").write_text(PROXY)
+    ways = {
+        "directly": {},
+        "by jump hosts": {"jump": f"{two.address}:{two.port},{three.address}:{three.port}"},
+        "by a proxy": {"proxy_command": f"'{sys.executable}' '{tmp_path}/proxy.py' %h %p"},
+    }
+    host = replace(sshd.make_hosts(1)[0], identity_file=str(key), **ways[way])
+    # It reads the files of the user's account, whatever HOME says: those stand for the jump hosts'.
+    (tmp_path / "bin").mkdir()
+    own_ssh = tmp_path / "bin" / "ssh"
+    own_ssh.write_text(
+        f'#!/bin/sh\nexec {ssh} -F none -o BatchMode=yes -o GlobalKnownHostsFile="$KNOWN" "$@"\n'
+    )
+    own_ssh.chmod(0o755)
+    known = {"KNOWN": str(sshd.known_hosts if way == "by jump hosts" else "/dev/null")}
+    command = TRANSPORT.by_hand(replace(host, known_hosts=str(known_hosts)), ["echo", "a  b"])
+    path = f"{own_ssh.parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", command],
+        env=os.environ | known | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("a  b\n", 0), done.stderr
 
 
 def test_unknown_host_key_behind_a_proxy(

@@ -78,8 +78,8 @@ def test_the_table_has_a_row_for_each_check_and_names_the_hosts_that_differ() ->
     assert text(state, 80) == [
         "address  ✓ fine",
         "python   ✓ fine",
-        "torch    ✗ failed on node2, others fine",
-        "clock    ▲ warning on node2, others fine",
+        "torch    ✗ failed on node2, fine on node1",
+        "clock    ▲ warning on node2, fine on node1",
     ]
     assert problem_lines(state) == [
         "✗ node2: torch failed: torch 2.13.0, but 2.14.1 on node1",
@@ -90,16 +90,22 @@ def test_the_table_has_a_row_for_each_check_and_names_the_hosts_that_differ() ->
     assert checks.summarise(state) == "8 checks on 2 hosts: 1 failed, 1 warning"
 
 
+def test_of_two_hosts_each_has_its_name() -> None:
+    ports = [CheckFinished(host, "port", "ok", f"4000{host} is free") for host in range(2)]
+    state = history().session(*ports).closed()
+    assert text(state, 80)[-1].split(" ✓ ")[1] == "40000 is free on node1, 40001 is free on node2"
+
+
 def test_a_check_that_was_not_come_to_is_no_failure() -> None:
     state = history(2).session(CheckFinished(1, "unheard of", "ok", "found")).closed()
-    assert text(state, 80)[-1] == "unheard of  ─ not checked on node1, others found"
+    assert text(state, 80)[-1] == "unheard of  ─ not checked on node1, found on node2"
 
 
 def test_without_utf8_the_glyphs_are_ascii(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(palette, "has_utf8", lambda: False)
     state = history().session(TORCH, CLOCK).closed()
     assert "".join(text(state, 80)).isascii()
-    assert "torch    x failed on node2, others fine" in text(state, 80)
+    assert "torch    x failed on node2, fine on node1" in text(state, 80)
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])

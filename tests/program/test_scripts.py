@@ -3,10 +3,12 @@ and stopped, and their results fetched."""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +42,28 @@ print("attempt", count, "of", os.environ["TORCHELASTIC_MAX_RESTARTS"], flush=Tru
 sys.exit(count == "0" and os.environ["RANK"] == "1")
 """
 WAITS = "import time\nprint('step=1 loss=0.5', flush=True)\ntime.sleep(600)\n"
+
+
+COUNTS_FROM_0 = """
+import time
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+dist.init_process_group("gloo")
+torch.manual_seed(1)
+model = DistributedDataParallel(torch.nn.Linear(8, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for step in range(45):
+    loss = (model(torch.randn(16, 8)) ** 2).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    time.sleep(0.05)
+    if dist.get_rank() == 0 and step % 5 == 0:
+        print(f"step {step} loss {loss.item():.4f}")
+dist.destroy_process_group()
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -150,6 +174,30 @@ def test_a_program_that_fails_at_once_is_not_left(tmp_path: Path) -> None:
     folder = done.stderr.split("recorded in ")[1].strip()
     shown = run(tmp_path, "logs", folder)
     assert "[rank 1] train.py: error: unrecognized arguments: --lr 1" in shown.stdout
+
+
+@pytest.mark.parametrize("holds_back", [False, True])
+def test_printed_values_are_of_the_step_that_their_line_names(
+    tmp_path: Path, holds_back: bool
+) -> None:
+    """Also if Python holds all lines back until the end."""
+    (tmp_path / "train.py").write_text(COUNTS_FROM_0)
+    command = ["train.py"]
+    if holds_back:
+        command = ["sh", "-c", f"env -u PYTHONUNBUFFERED {sys.executable} train.py"]
+    done = run(tmp_path, "--run", "--local", "2", "--", *command)
+    assert done.returncode == 0, done.stderr
+    exported = run(tmp_path, "export", "last", "--to", "csv")
+    assert exported.returncode == 0, exported.stderr
+    (folder,) = (tmp_path / "exports" / "csv").glob("*/")
+    rows = csv.DictReader((folder / "steps.csv").read_text().splitlines())
+    steps = {int(row["step"]): row for row in rows if row["rank"] == "0"}
+    metrics = [*csv.DictReader((folder / "metrics.csv").read_text().splitlines())]
+    assert [int(row["step"]) for row in metrics] == [*range(1, 46, 5)]
+    for row in metrics:
+        step = steps[int(row["step"])]
+        assert float(row["value"]) == pytest.approx(float(step["loss"]), abs=0.6e-4)
+        assert float(row["time"]) == pytest.approx(float(step["time"]), abs=0.06)
 
 
 LOGS = """

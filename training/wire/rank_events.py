@@ -202,15 +202,23 @@ class ScriptMetrics(Event):
     are 0 where unknown. Launchers read them out of what ranks print; see `remote.formats`."""
 
     wire_name = "metrics"
-    bounds = _PLACE
+    bounds: ClassVar[Bounds] = {**_PLACE, "step_time": SECONDS}
 
     rank: int
     step: int
     epoch: float
     values: tuple[tuple[str, float], ...]
     names_step: bool = False
-    """What was printed names the step, and counts as the watch does. Otherwise `step` is the newest
-    one at that time."""
+    """What was printed names the step, perhaps counted from 0. Otherwise `step` is the newest one
+    at that time, or one shortly before."""
+    step_time: float = 0.0
+    """When the rank made the step, by the clock of its host; 0: unknown. The record has the time at
+    which the line came."""
+
+    def made_at(self, line_time: float) -> float:
+        """Return the time of the step, or that of the line where it is not known. No line comes
+        before its step."""
+        return min(self.step_time, line_time) if self.step_time else line_time
 
 
 @immutable

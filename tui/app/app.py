@@ -15,7 +15,7 @@ from textual.app import SuspendNotSupported
 
 from remote.plan.plan import PlanError, with_setting
 from remote.record import marks
-from remote.record.alike import find_previous
+from remote.record.alike import find_last_start, find_previous
 from training.job import Job
 from tui.app.dashboard import Dashboard
 from tui.app.file_saving import find_shown_session
@@ -122,6 +122,7 @@ class RankboardApp(Dashboard[OpenRuns]):
                 home=self._history is not None,
                 called=partial(marks.name, self.runs.runs_dir / run_name),
                 find_previous=partial(find_previous, self.runs.runs_dir, run_name),
+                find_last_start=partial(find_last_start, self.runs.runs_dir, session.plan),
             )
             # Textual removes a screen that is left, unless it is installed, under its own name.
             self.install_screen(screen, f"{run_name} {id(screen)}")

@@ -162,7 +162,7 @@ class Trusting:
         """Return True if the user accepts the key, by a yes or by its fingerprint."""
         narrate(f"{owner} shows {key.what}")
         if not self._yes:
-            narrate(f"compare it with the output of this command on the host: {key.shows}")
+            narrate(f"compare it with the host's key file, usually (on the host): {key.shows}")
         if confirm("accept it? (yes, no or the fingerprint)", self._yes, key.fingerprint):
             return True
         narrate("not accepted; nothing was recorded")

@@ -158,6 +158,9 @@ def describe_findings(findings: Sequence[_Finding], room: float) -> str:
     if len(findings) > MOST_FINDINGS and usual.outcome == OK:
         rest_text = OK
         odd_findings = [finding for finding in findings if finding.outcome != OK]
+    if len(usual.hosts) == 1 and rest_text == usual.text:
+        named_findings = findings if are_all_well else [*odd_findings, usual]
+        return ", ".join(finding.of_hosts for finding in named_findings)
     texts = [finding.of_hosts for finding in odd_findings]
     return ", ".join([*texts, f"others {rest_text}"])
 

@@ -141,6 +141,7 @@ def settings_of(run: Entry) -> list[str]:
 def to_object(run: Entry) -> dict[str, Any]:
     """Return a run for a program: all settings of its job, and `run` for its name."""
     values = run._asdict()
+    del values["times"]  # which only estimates need
     values["flaws"] = [asdict(flaw) | {"text": flaw.text} for flaw in run.flaws]
     # The job of an entry lacks the settings that have their defaults.
     job = None if run.job is None else DEFAULTS | run.job

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from remote.format import approximate, count, duration, step_time
-from remote.plan.expected import expect_work
+from remote.plan.expected import expect_work, steps_per_epoch
 from remote.plan.plan import Plan
 from remote.record import index
 from remote.record.entry import FINISHED, Entry
@@ -29,15 +29,36 @@ class TimedRun(NamedTuple):
     job: Job
     run: Entry
 
-    @property
-    def beside_steps(self) -> float:
-        """Return the seconds that the run took beside its steps: its start, tests and end."""
-        return max(0.0, (self.run.elapsed or 0.0) - self.run.step * (self.run.step_seconds or 0.0))
+    def beside_steps(self, epochs: int) -> float:
+        """Return the seconds that a run of so many epochs takes beside its steps: its start, a test
+        after each epoch, and its end. Of a run of an older version, they are not known apart."""
+        run = self.run
+        step_seconds = run.step_seconds or 0.0
+        elapsed = run.elapsed or 0.0
+        own_epochs = self._count_epochs()
+        if run.times is None or not own_epochs or not epochs:
+            return max(0.0, elapsed - run.step * step_seconds)
+        # The first step warms up, so it counts as part of the start as far as it took longer.
+        start_seconds = run.times.first_step - step_seconds
+        # With the test after the last epoch.
+        end_seconds = elapsed - run.times.last_step
+        training_seconds = run.times.last_step - run.times.first_step
+        seconds_between = max(0.0, training_seconds - (run.step - 1) * step_seconds)
+        between_epochs = run.times.test
+        if own_epochs > 1:
+            between_epochs = seconds_between / (own_epochs - 1)
+        return max(0.0, start_seconds) + max(0.0, end_seconds) + (epochs - 1) * between_epochs
+
+    def _count_epochs(self) -> int:
+        """Return the epochs of the run, the last one counted whole; 0 if that is not known."""
+        num_trainers = len(self.job.trainers(self.run.ranks))
+        epoch_steps = steps_per_epoch(self.job, num_trainers)
+        return -(-self.run.step // epoch_steps) if epoch_steps else 0
 
 
 def list_timed_runs(runs_dir: Path) -> list[TimedRun]:
     """Return the runs recorded in a folder that tell how long others take, those without a flaw
-    first, and of each kind the newest first."""
+    first, of these those of no study, and of each kind the newest first."""
     timed_runs = []
     for run in reversed(index.entries(runs_dir)[-MOST_RUNS:]):
         if run.verdict != FINISHED or run.step < FEWEST_STEPS or not run.step_seconds:
@@ -45,8 +66,9 @@ def list_timed_runs(runs_dir: Path) -> list[TimedRun]:
         job = parse_work(run)
         if isinstance(job, Job):
             timed_runs.append(TimedRun(job, run))
-    # A slow host or a loss that is no number may have made the steps of a run longer.
-    return sorted(timed_runs, key=lambda timed: bool(timed.run.flaws))
+    # A slow host or a loss that is no number may have made the steps of a run longer, and the
+    # hosts of a study keep a Python ready, so that its runs start faster.
+    return sorted(timed_runs, key=lambda timed: (bool(timed.run.flaws), bool(timed.run.study)))
 
 
 def describe_estimate(plan: Plan, timed_runs: Iterable[TimedRun]) -> str:
@@ -71,10 +93,12 @@ def describe_estimate(plan: Plan, timed_runs: Iterable[TimedRun]) -> str:
     if similar is None:
         return f"{count(total_steps, 'step')}; how long they take is known after a first run"
     step_seconds = similar.run.step_seconds or 0.0
-    seconds = total_steps * step_seconds + similar.beside_steps
+    epochs = -(-total_steps // work.steps_per_epoch) if work and work.steps_per_epoch else 0
+    beside_steps = similar.beside_steps(epochs)
+    seconds = total_steps * step_seconds + beside_steps
     run_name = similar.run.label or similar.run.name
     steps_text = f"{count(total_steps, 'step')} of {step_time(step_seconds)}"
-    beside_text = f"{duration(similar.beside_steps)} start and tests"
+    beside_text = f"{duration(beside_steps)} start and tests"
     return f"takes {approximate(seconds)}: {steps_text}, {beside_text}, from run '{run_name}'"
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import chain
 
 from msgspec import structs
 from textual.app import ComposeResult
@@ -146,18 +147,22 @@ class LogPanel(Panel):
         lines = [line for line in self.view.news if self.fixed_rank in (None, line.rank)]
         line = first_error(lines, cause, self._attempt_start)
         if line is None:
-            line = self._last_line_of(cause, lines)
+            line = self._find_end(cause, lines)
         if line:
             self._show_line(line)
 
-    def _last_line_of(self, cause: Cause | None, lines: Sequence[LogLine]) -> LogLine | None:
-        """Return the last line of a rank or host that failed without an error, and say so."""
+    def _find_end(self, cause: Cause | None, lines: Sequence[LogLine]) -> LogLine | None:
+        """Return where a rank or host failed that printed no error, and say so: the line of the
+        cause, or else its own last one."""
         if cause is None or not prints_lines(cause):
             self.notify("no line reports an error")
             return None
         source = f"rank {cause.rank}" if cause.rank >= 0 else cause.host
         self.notify(f"{source} printed no error: {cause.problem}", markup=False)
-        return next((line for line in reversed(lines) if is_printed_by(line, cause)), None)
+        # Its own last line may be much older than its end.
+        cause_lines = (line for line in reversed(lines) if line.stream == "cause")
+        own_lines = (line for line in reversed(lines) if is_printed_by(line, cause))
+        return next(chain(cause_lines, own_lines), None)
 
     def _show_line(self, line: LogLine) -> None:
         """Go to a line, on a panel high enough to read what follows it."""

@@ -188,6 +188,7 @@ def _list_result_reasons(
         else:
             yield _describe_speed(run)
             yield from describe_bound(run)
+        yield from outcome.describe_stalls(run)
     load_text = describe_start_load(run)
     if load_text:
         yield Content.styled(load_text, MUTED)

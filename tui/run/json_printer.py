@@ -199,6 +199,8 @@ def objects(record: Record, state: RunState) -> Iterator[JsonObject]:
         for line in record.event.text.split("\n"):
             yield head_fields | {"stream": record.event.stream, "line": line}
     elif isinstance(record.event, ScriptMetrics):
-        yield head_fields | event_fields | {"values": dict(record.event.values)}
+        step_time = record.event.step_time - clock_offset if record.event.step_time else None
+        event_fields |= {"values": dict(record.event.values), "step_time": step_time}
+        yield head_fields | event_fields
     else:
         yield head_fields | event_fields

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from remote.events import HostPhaseChanged
 from remote.format import count, listed, ranks_text
 from remote.run.findings import script_visibility as seen
+from remote.run.findings.find_advice import advise_stall
 from remote.run.findings.start_waits import waiting
 from remote.run.run_state import RunState
+from remote.run.state.advice import Remedy
 from remote.run.state.phases import START_PHASES, RunPhase
 from remote.sanitise import one_line, shown
 from training.wire.events import SESSION, Record
@@ -19,6 +21,7 @@ from training.wire.host_events import Exited, Hello, OutputText
 from training.wire.rank_events import Started
 from tui.kit.session_clock import SessionClock
 from tui.run import outcome
+from tui.run.components.advice_text import describe_advice
 
 HOLD_SECONDS = 1.0
 """Seconds that a line of a host or a rank waits for others with the same text."""
@@ -75,6 +78,7 @@ class Narration:
         self._waiting = _Waiting()
         self._clock = SessionClock()
         self._told_silence = False
+        self._told_remedy = ""
         self._stage = 0
         self._gathered = GatheredLines()
 
@@ -97,6 +101,7 @@ class Narration:
             if state.has_begun or not outcome.repeats_cause(note.text, state.cause):
                 yield note.text
         self._next = state.log.count
+        yield from self._remedy_lines(state)
         yield from self._due_lines(state)
         if self._verbose:
             yield from self._stage_lines(state)
@@ -118,6 +123,21 @@ class Narration:
                 process = state.processes[numbers[0]] if is_known else None
                 host_prefix = f"{state.host_name(process.host)}: " if process else ""
                 yield f"{host_prefix}{ranks_text(numbers)} {text}"
+
+    def _remedy_lines(self, state: RunState) -> Iterator[str]:
+        """Give the command that ends a stall, once the log has said why the ranks stand still."""
+        stall = state.stall
+        if stall is None:
+            self._told_remedy = ""
+            return
+        advice = advise_stall(state, stall)
+        # The stacks have a key in the dashboard, and no command.
+        if not stall.explained or advice.remedy is Remedy.SHOW_STACKS:
+            return
+        remedy_line = describe_advice(state, advice)
+        if remedy_line != self._told_remedy:
+            self._told_remedy = remedy_line
+            yield remedy_line
 
     def _silence_lines(self, state: RunState) -> Iterator[str]:
         """Say once why nothing is seen of a script that has run for a while."""

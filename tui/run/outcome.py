@@ -160,7 +160,24 @@ def result_captions(state: RunState) -> list[str]:
     load_text = describe_start_load(state)
     if load_text:
         caption_lines.append(load_text)
-    return caption_lines + describe_bound(state) + describe_test(state)
+    return caption_lines + describe_bound(state) + describe_stalls(state) + describe_test(state)
+
+
+def describe_stalls(state: RunState) -> list[str]:
+    """Return a line on the stalls that the mean times of steps hold; none if they hold none."""
+    longest = max((rank.timing.longest for rank in state.ranks), default=0.0)
+    # The step of a stall that a restart ended was not made, and an evaluation is no step.
+    stalls = [stall for stall in state.stalls if stall.over and longest >= stall.seconds]
+    if not stalls:
+        return []
+    seconds = duration(sum(stall.over - stall.since for stall in stalls))
+    subject = f"a stall of {seconds} is"
+    if len(stalls) > 1:
+        subject = f"{len(stalls)} stalls of {seconds} together are"
+    medians = [rank.timing.median for rank in state.ranks]
+    return [
+        f"{subject} in the means of steps: the median is {step_time(finite_mean(medians))} per step"
+    ]
 
 
 def _describe_loss_column(state: RunState) -> str:

@@ -59,7 +59,8 @@ END = "nothing more is recorded, and the run has not ended: the arrow keys of th
 class RunScreen(ChartActions):
     """One run. `tick` draws what has changed since the last one. `inside`: over the screen of a
     study, to which one goes back; else one goes home, if there is a home. `called` tells the name
-    that a person gave the run, `find_previous` the last run with the same settings."""
+    that a person gave the run, `find_previous` the last run with the same settings,
+    `find_last_start` what the stages of the start took in the last run like it."""
 
     # Not `CSS`, for which all style sheets would be parsed again.
     DEFAULT_CSS = """
@@ -85,6 +86,7 @@ class RunScreen(ChartActions):
         home: bool = False,
         called: Callable[[], str] = str,
         find_previous: Callable[[], Entry | None] = lambda: None,
+        find_last_start: Callable[[], Mapping[str, float]] = dict,
     ) -> None:
         super().__init__()
         self._ask_name = called
@@ -95,7 +97,7 @@ class RunScreen(ChartActions):
         self._has_ended = False
         self._is_watched = False
         self._header = RunHeader()
-        self._start = StartStrip()
+        self._start = StartStrip(find_last_start)
         self._verdict = VerdictPanel(find_previous)
         self._body = RunBody(session)
         self._slider = ReplaySlider(session) if isinstance(session, Replay) else None

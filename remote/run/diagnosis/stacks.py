@@ -155,11 +155,20 @@ def state(text: str) -> str:
     return match["letter"] if match else ""
 
 
+def is_stopped(stack: Stack) -> bool:
+    """Return True if a signal or a debugger had stopped the process."""
+    return state(stack.text) in ("T", "t")
+
+
+def is_importing(stack: Stack) -> bool:
+    """Return True if a thread imports a module."""
+    return '"<frozen importlib' in stack.text
+
+
 def locate_rank(stack: Stack) -> Whereabouts:
     """Return whether the rank is inside a collective, and where it is."""
     stack_frames = frames(stack.text)
-    state_letter = state(stack.text)
-    if state_letter in ("T", "t"):
+    if is_stopped(stack):
         return Whereabouts(Presence.STOPPED, _find_script_place(stack_frames))
     if not stack_frames:
         program = _PROGRAM.search("\n".join(shown(stack.text)))
@@ -168,7 +177,7 @@ def locate_rank(stack: Stack) -> Whereabouts:
             next(iter(shown(stack.text)), ""),
             program["program"] if program else "",
         )
-    collective = _find_collective(stack_frames, busy=state_letter == "R")
+    collective = _find_collective(stack_frames, busy=state(stack.text) == "R")
     if collective:
         return Whereabouts(Presence.INSIDE, collective)
     return Whereabouts(Presence.ELSEWHERE, _find_script_place(stack_frames))

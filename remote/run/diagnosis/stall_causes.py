@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from remote.events import Stalled
 from remote.format import duration, ranks_text
+from remote.run.diagnosis.meeting_point import describe_failed_connections
 from remote.run.diagnosis.stacks import ON_GPU, Presence, Whereabouts, locate_rank, split_threads
 from remote.run.state.host_state import Hosts
 from remote.run.state.phases import MEETINGS
@@ -43,7 +44,12 @@ def explain_stall(stall: Stall, ranks: Ranks, hosts: Hosts) -> Stall:
     places = _locate_ranks(stall, ranks)
     if not places:
         return stall
-    facts = list_stall_facts(places, _find_silent(ranks, places), _name_ranks(ranks, hosts))
+    facts = list_stall_facts(
+        places,
+        _find_silent(ranks, places),
+        _name_ranks(ranks, hosts),
+        describe_failed_connections(ranks, hosts),
+    )
     return replace(
         stall,
         culprits=find_culprits(places),
@@ -92,9 +98,11 @@ def _has_ended_early(rank: RankState) -> bool:
 def _locate(rank: RankState, stack: Stack) -> Whereabouts:
     """Return where the rank is: by its own word if it has said so, else by its stack."""
     place = locate_rank(stack)
-    # One that was stopped there keeps the others waiting, whatever it said before.
-    if place.presence is Presence.STOPPED or not isinstance(rank, ScriptRank) or not rank.meeting:
+    if not isinstance(rank, ScriptRank) or not rank.meeting:
         return place
+    # One that was stopped there keeps the others waiting, whatever it said before.
+    if place.presence is Presence.STOPPED:
+        return Whereabouts(Presence.STOPPED, place.where or rank.meeting)
     return Whereabouts(Presence.INSIDE, rank.meeting)
 
 
@@ -145,11 +153,17 @@ def _ranks_at(places: Places, presence: Presence) -> tuple[int, ...]:
     return tuple(rank for rank, place in sorted(places.items()) if place.presence is presence)
 
 
-def list_stall_facts(places: Places, missing: Iterable[int], names: Mapping[int, str]) -> list[str]:
+def list_stall_facts(
+    places: Places,
+    missing: Iterable[int],
+    names: Mapping[int, str],
+    failed_connections: str = "",
+) -> list[str]:
     """Return who is not inside a collective and where it is, then who waits for it.
 
     If nobody is to blame: what else the stacks come to. `missing` are ranks without a stack,
     `names` what each rank is called. A culprit that is called "" is not named.
+    `failed_connections` says which hosts cannot connect to where the ranks meet.
     """
     without_stack = tuple(sorted(missing))
     waiting_ranks = _ranks_at(places, Presence.INSIDE)
@@ -167,14 +181,16 @@ def list_stall_facts(places: Places, missing: Iterable[int], names: Mapping[int,
         waiting_text = _describe_waiting(places, waiting_ranks, "")
         return [waiting_text, f"no stack came from {subject}"]
     if waiting_ranks:
-        return _describe_all_inside(places, waiting_ranks)
+        return _describe_all_inside(places, waiting_ranks, failed_connections)
     place_texts = "; ".join(_group_by_place(places, tuple(sorted(places))))
     if without_stack:  # which may be inside one
         return [place_texts, *unheard]
     return [f"no rank is seen inside a collective: {place_texts}"]
 
 
-def _describe_all_inside(places: Places, ranks: tuple[int, ...]) -> list[str]:
+def _describe_all_inside(
+    places: Places, ranks: tuple[int, ...], failed_connections: str
+) -> list[str]:
     place_texts = _group_by_place(places, ranks)
     if len(place_texts) > 1:
         return [f"all ranks are inside collectives, but not the same: {'; '.join(place_texts)}"]
@@ -185,7 +201,7 @@ def _describe_all_inside(places: Places, ranks: tuple[int, ...]) -> list[str]:
         ]
     return [
         f"all ranks are inside a collective, none is missing: {place_texts[0]}",
-        "does the network between them still work?",
+        failed_connections or "does the network between them still work?",
     ]
 
 

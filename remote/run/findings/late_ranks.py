@@ -73,24 +73,14 @@ def find_late_ranks(run: RunState) -> LateRanks | None:
     return LateRanks(tuple(late), tuple(furthest), furthest[0].meeting, max(wait_began, last_move))
 
 
-def find_meeting_address(run: RunState) -> tuple[str, int] | None:
-    """Return where all ranks of a script wait for each other, though none is missing; None if they
-    do not, or it is not known."""
-    living = [rank for rank in run.script_ranks if not rank.exited]
-    # After the start, the first rank has no address, and the others need not be asked.
-    address = living[0].meeting_address if living else None
-    if not address or any(rank.meeting_address != address for rank in living):
-        return None
-    has_met = any(rank.meetings != 1 for rank in run.script_ranks)
-    return None if has_met else address
-
-
 def _is_late(run: RunState, rank: ScriptRank, most_meetings: int) -> bool:
     """Return True if a rank that has made no step has not come to a meeting of this number."""
     if run.has_workers and rank.process < 0:  # one that has not joined the group
         return most_meetings == 1
     has_ended_well = rank.exited is not None and rank.exited.code == 0
-    if rank.pace or not (rank.phase is RankPhase.TRAINING or has_ended_well):
+    # A rank that comes out of one meeting after the others is late for the next one.
+    lives = rank.phase in (RankPhase.TRAINING, RankPhase.JOINING)
+    if rank.pace or not (lives or has_ended_well):
         return False
     # A rank that is not watched never says that it has come. It must have come to the first
     # meeting if others are at the second.

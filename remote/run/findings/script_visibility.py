@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from remote.format import count, listed, ranks_text
 from remote.plan.plan import LOG_FILES
-from remote.run.findings.late_ranks import find_late_ranks
+from remote.run.findings.start_halt import find_start_halt
 from remote.run.run_state import RunState
 from remote.run.state.phases import RunPhase, Verdict
 from remote.run.state.progress import WATCHED
@@ -208,8 +208,11 @@ def _advice_on_silence(run: RunState, now: float) -> str:
     """Return why neither steps nor values of a live script are seen, if it has had the time."""
     spawned_at = [rank.spawned_at for rank in run.processes if rank.spawned_at]
     is_due = bool(spawned_at) and now - min(spawned_at) >= SOON
+    if not is_due or run.stall:
+        return ""
     # Who holds up the start is said elsewhere.
-    if not is_due or run.stall or find_late_ranks(run):
+    halt = find_start_halt(run)
+    if halt and (halt.waiting or halt.find_stopped()):
         return ""
     if _has_idle_workers(run):
         reason = (

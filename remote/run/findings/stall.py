@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from remote.events import Stalled
 from remote.plan.plan import Plan
 from remote.run.diagnosis.stacks import Presence, locate_rank
-from remote.run.findings.late_ranks import find_late_ranks
+from remote.run.findings.start_halt import StartHalt, find_start_halt
 from remote.run.run_state import RunState
-from remote.run.state.host_state import FRESH, HostState
+from remote.run.state.host_state import FRESH, Hosts, HostState
 from remote.run.state.phases import FATES, MEETINGS, HostPhase, RankPhase, RunPhase
 from remote.run.state.progress import steps_of_test
 from remote.run.state.rank_state import RankState
@@ -27,7 +27,7 @@ class StallLimits:
     compiling: float = 300.0
     """For a first step that compiles the model, an evaluation and a checkpoint."""
     joining: float = 60.0
-    """For ranks of a script that others wait for before the first step."""
+    """For ranks of a script that wait for others before the first step."""
     near: float = 3.0
     """Ranks that wait for each other come to a halt within so many seconds."""
 
@@ -43,9 +43,9 @@ def find_stall(run: RunState, now: float, limits: StallLimits = STALL_LIMITS) ->
     """
     if run.phase is not RunPhase.TRAINING:  # it is being stopped
         return None
-    late_start = _find_late_start(run, now, limits)
-    if late_start:
-        return late_start
+    halted_start = _find_halted_start(run, now, limits)
+    if halted_start:
+        return halted_start
     judged_ranks = [
         rank for rank in run.ranks if _is_judged(rank, run.hosts[rank.host], run.plan, now)
     ]
@@ -71,26 +71,38 @@ def find_stall(run: RunState, now: float, limits: StallLimits = STALL_LIMITS) ->
     return Stalled(tuple(silence_of_rank), min(silence_of_rank.values())) if has_new else None
 
 
-def _find_late_start(run: RunState, now: float, limits: StallLimits) -> Stalled | None:
+def _find_halted_start(run: RunState, now: float, limits: StallLimits) -> Stalled | None:
     """Return the ranks of a script that have come to a halt before the first step.
 
     These are the ranks that wait for others, and those that they wait for.
     """
-    late_ranks = find_late_ranks(run)
-    if not late_ranks:
+    halt = find_start_halt(run)
+    if not halt or all(rank.stalled for rank in halt.ranks):
         return None
-    halted_ranks = (*late_ranks.waiting, *late_ranks.late)
-    if all(rank.stalled for rank in halted_ranks):
-        return None
-    halted_hosts = [run.hosts[rank.host] for rank in halted_ranks]
+    halted_hosts = [run.hosts[rank.host] for rank in halt.ranks]
     if not all(_is_heard(host, now) for host in halted_hosts):
         return None
-    silence = min(host.heard for host in halted_hosts) - late_ranks.since
-    # Ranks that load their data for minutes may need some minutes more than the quickest one.
-    seconds_of_quickest = min(_measure_start(run, rank) for rank in late_ranks.waiting)
-    if silence < max(limits.joining, seconds_of_quickest):
+    heard = min(host.heard for host in halted_hosts)
+    # A rank that a signal has stopped is not busy with anything.
+    is_halted = bool(halt.find_stopped(limits.least))
+    if not is_halted and not halt.may_compute:
+        silence = heard - _find_last_activity(halt, halted_hosts)
+        # Ranks that load their data for minutes may need some minutes more than the quickest one.
+        seconds_of_quickest = min(_measure_start(run, rank) for rank in halt.waiting)
+        is_halted = silence >= max(limits.joining, seconds_of_quickest)
+    if not is_halted:
         return None
-    return Stalled(tuple(sorted(rank.rank for rank in halted_ranks)), silence)
+    return Stalled(tuple(rank.rank for rank in halt.ranks), heard - halt.since)
+
+
+def _find_last_activity(halt: StartHalt, hosts: Hosts) -> float:
+    """Return when ranks that wait before the first step were last seen doing something."""
+    if halt.has_late:
+        return halt.since
+    # All are inside a function. It takes its time where it sends a large model over a slow network,
+    # or imports a part of torch from a slow disk.
+    last_traffic = max(max(host.traffic_at, host.back) for host in hosts)
+    return max(halt.since, last_traffic, halt.find_last_import())
 
 
 def _measure_start(run: RunState, rank: RankState) -> float:

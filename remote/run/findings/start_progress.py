@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from remote.format import duration
+from remote.format import duration, exact_duration
 from remote.plan.plan import LOG_FILES
 from remote.run.findings.script_visibility import sees_nothing
 from remote.run.findings.start_waits import Wait, age, find_waits
@@ -21,8 +21,11 @@ from remote.run.state.script_rank import ScriptRank
 
 PATIENCE = 3.0
 """Times as long as a stage usually takes from which on it is longer than usual."""
+LEAST_USUAL = 3.0
+"""Seconds that count as usual for a stage which took less in the last run."""
 SILENT_START = 60.0
 """Seconds of a run up to which a script that shows nothing counts as starting."""
+NOT_KNOWN: Mapping[str, float] = {}
 FEW_CORES = 0.8
 """The share of the cores of the median host below which they are why a host is late."""
 
@@ -112,18 +115,30 @@ def host_starts(run: RunState, now: float) -> list[HostStart]:
 def stage_times(run: RunState) -> dict[str, float]:
     """Return how many seconds each stage of the start took on the slowest host, by its goal; only
     those that are known and over."""
-    times: dict[str, float] = {}
-    stages = start_stages(run)
-    for start in host_starts(run, run.now):
-        for index in range(start.stage):
-            goal = stages[index].goal or stages[index].title
-            if index in start.seconds:
-                times[goal] = max(times.get(goal, 0.0), start.seconds[index])
-    return times
+    return {stage.goal or stage.title: seconds for stage, seconds in _time_stages(run)}
 
 
-def summarise_start(run: RunState, now: float) -> StartSummary:
-    """Return what the start waits for."""
+def title_times(run: RunState) -> dict[str, float]:
+    """Return the same by the titles of the stages."""
+    return {stage.title: seconds for stage, seconds in _time_stages(run)}
+
+
+def _time_stages(run: RunState) -> list[tuple[StartStage, float]]:
+    starts = host_starts(run, run.now)
+    stage_times = []
+    for index, stage in enumerate(start_stages(run)):
+        times = [start.seconds[index] for start in starts if start.stage > index in start.seconds]
+        if times:
+            # A host's clock may be a little off.
+            stage_times.append((stage, max(0.0, *times)))
+    return stage_times
+
+
+def summarise_start(
+    run: RunState, now: float, last_times: Mapping[str, float] = NOT_KNOWN
+) -> StartSummary:
+    """Return what the start waits for. `last_times`: the seconds of stages in the last run like
+    this one, by their titles."""
     stages = start_stages(run)
     starts = host_starts(run, now)
     stage_index = min(start.stage for start in starts)
@@ -142,8 +157,13 @@ def summarise_start(run: RunState, now: float) -> StartSummary:
     num_ready = sum(start.stage >= len(stages) - 1 for start in starts)
     if 0 < num_ready < len(starts):
         parts.append(f"{num_ready} of {len(starts)} hosts are ready")
-    usual = "; ".join(_describe_usual(stage, stage_index, starts, hosts_behind))
-    return StartSummary("; ".join(parts), usual, seconds > PATIENCE * stage.usual_seconds)
+    last_seconds = last_times.get(stage.title)
+    usual = "; ".join(_describe_usual(stage, stage_index, starts, hosts_behind, last_seconds))
+    usual_seconds = stage.usual_seconds
+    if last_seconds is not None:
+        # Of a moment, three times as long is a moment, too.
+        usual_seconds = max(last_seconds, min(usual_seconds, LEAST_USUAL))
+    return StartSummary("; ".join(parts), usual, seconds > PATIENCE * usual_seconds)
 
 
 def _describe_wait(wait: Wait, run: RunState) -> str:
@@ -200,10 +220,17 @@ def _stage_of(rank: RankState, stages: Sequence[StartStage], first: int) -> int:
 
 
 def _describe_usual(
-    stage: StartStage, index: int, starts: Sequence[HostStart], behind: Sequence[HostStart]
+    stage: StartStage,
+    index: int,
+    starts: Sequence[HostStart],
+    behind: Sequence[HostStart],
+    last_seconds: float | None,
 ) -> Iterator[str]:
-    """Yield how long a stage takes usually, and why it may take longer here."""
+    """Yield how long a stage takes usually, or has taken the last time, and why it may take longer
+    here."""
     text = f"usually takes about {duration(stage.usual_seconds)}"
+    if last_seconds is not None:
+        text = f"took {exact_duration(last_seconds)} in the last run"
     others = [start.seconds[index] for start in starts if start.stage > index in start.seconds]
     if others:
         text += f", {duration(statistics.median(others))} on the others"

@@ -4,15 +4,18 @@ are, and for how long. Pure."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from remote.format import duration, ranks_text
-from remote.run.findings.late_ranks import LateRanks, find_late_ranks, find_meeting_address
+from remote.run.diagnosis.meeting_point import describe_failed_connections
+from remote.run.findings.late_ranks import LateRanks, find_late_ranks
+from remote.run.findings.start_halt import StartHalt, find_start_halt
 from remote.run.run_state import RunState
 from remote.run.state.host_state import Hosts, HostState
 from remote.run.state.phases import START_PHASES, HostPhase, RankPhase, RunPhase
+from remote.run.state.rank_state import RankState
 from remote.sanitise import cut
 from remote.transport.registry import load_transport
 
@@ -113,10 +116,15 @@ def _describe_reached(hosts: Iterable[HostState], run: RunState) -> str:
 
 def _wait_for_ranks(run: RunState, now: float) -> list[Wait]:
     """Return one wait for the hosts on which all ranks are behind, and one for each other host."""
+    # Once it counts as a stall, that says for whom the others wait.
+    if run.stall:
+        return []
     late_ranks = find_late_ranks(run)
     if late_ranks:
-        # Once it counts as a stall, that says who is late.
-        return [] if run.stall else _wait_for_late(late_ranks, run, now)
+        return _wait_for_late(late_ranks, run, now)
+    halt = find_start_halt(run)
+    if halt and halt.find_stopped():
+        return _wait_for_stopped(halt, run, now)
     # Of workers, only those that have joined are known to be on their way.
     ranks = [rank for rank in run.ranks if rank.process >= 0 or not run.has_workers]
     phases = {rank.phase for rank in ranks}
@@ -163,8 +171,7 @@ def _wait_for_late(late_ranks: LateRanks, run: RunState, now: float) -> list[Wai
         # There may be 1,000 of them, whose stacks are long.
         activity = late_ranks.describe_activity(rank) if number < MOST_LOCATED else ""
         ranks_by_activity[rank.host, activity].append(rank.rank)
-    waiting_text = ranks_text([rank.rank for rank in late_ranks.waiting])
-    waiting_text += " waits in it" if len(late_ranks.waiting) == 1 else " wait in it"
+    waiting_text = f"{_say_who_waits(late_ranks.waiting)} in it"
     waits = []
     for (host, activity), ranks in ranks_by_activity.items():
         progress = f"{'has' if len(ranks) == 1 else 'have'} not called {late_ranks.call}"
@@ -176,6 +183,30 @@ def _wait_for_late(late_ranks: LateRanks, run: RunState, now: float) -> list[Wai
     return waits[:NAMES]
 
 
+def _wait_for_stopped(halt: StartHalt, run: RunState, now: float) -> list[Wait]:
+    """Return one wait for the ranks of each host that a signal has stopped in the same place."""
+    ranks_by_place = defaultdict[tuple[int, str], list[int]](list)
+    stopped_ranks = halt.find_stopped()
+    for rank in stopped_ranks:
+        ranks_by_place[rank.host, rank.meeting].append(rank.rank)
+    waiting_ranks = [rank for rank in halt.waiting if rank not in stopped_ranks]
+    pronoun = "it" if len(stopped_ranks) == 1 else "them"
+    waiting_text = f"; {_say_who_waits(waiting_ranks)} for {pronoun}" if waiting_ranks else ""
+    waits = []
+    for (host, place), ranks in ranks_by_place.items():
+        progress = f"{'is' if len(ranks) == 1 else 'are'} stopped, by SIGSTOP or a debugger"
+        if place:
+            progress += f", in {place}"
+        subject = f"{ranks_text(ranks)} on {run.host_name(host)}"
+        waits.append(Wait(subject, f"{progress}{waiting_text}", age(halt.since, run, now)))
+    return waits[:NAMES]
+
+
+def _say_who_waits(ranks: Sequence[RankState]) -> str:
+    """Return "rank 0 waits" or "ranks 0 and 1 wait"."""
+    return f"{ranks_text([rank.rank for rank in ranks])} {'waits' if len(ranks) == 1 else 'wait'}"
+
+
 def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState) -> str:
     job = run.plan.job
     template = phase.wait if job else phase.script_wait
@@ -185,25 +216,8 @@ def _describe_phase(phase: RankPhase, hosts: Iterable[HostState], run: RunState)
         dataset=job.dataset if job else "",
         call=next((rank.meeting for rank in run.script_ranks if rank.meeting), ""),
     )
-    failed_meeting = _describe_failed_meeting(run)
-    return f"{progress}; {failed_meeting}" if failed_meeting else progress
-
-
-def _describe_failed_meeting(run: RunState) -> str:
-    """Return which hosts cannot connect to where the ranks of a script meet; "" if all can."""
-    meeting_address = find_meeting_address(run)
-    failures = {
-        host.index: connection.error
-        for host in run.hosts
-        for connection in host.connected
-        if (connection.address, connection.port) == meeting_address and connection.error
-    }
-    if not meeting_address or not failures:
-        return ""
-    host_names = _name_hosts([run.hosts[index] for index in failures], run)
-    address, port = meeting_address
-    error = cut(next(iter(failures.values())), LONGEST_COMMAND)
-    return f"{host_names} cannot connect to {address}:{port}: {error}"
+    failed_connections = describe_failed_connections(run.ranks, run.hosts)
+    return f"{progress}; {failed_connections}" if failed_connections else progress
 
 
 def _name_hosts(hosts: Hosts, run: RunState) -> str:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from remote.events import Parsed
 from remote.formats.files import FileReader, reader_of, source_of
 from remote.formats.reading import Reading, ReadingKind
 from remote.formats.rules import Rule
-from remote.run.output.step_match import StepMatch
+from remote.run.output.step_match import MatchedStep, PrintedStep, StepMatch
 from remote.run.series.step_times import NAN
 from remote.sanitise import shown
 from training.wire.events import Event, Record
 from training.wire.host_events import OutputText
 from training.wire.rank_events import ScriptMetrics, StepFinished
+from training.wire.step_block import StepColumns
 
 FirstReadings = dict[tuple[int, str], tuple[int, str]]
 """By attempt and file, the host that reported of it first, and what."""
@@ -64,10 +65,15 @@ class RankOutput:
 
     # What comes
 
-    def see_steps(self, newest_step: int, seconds: Iterable[float]) -> None:
+    def see_step(self, step: StepFinished, time: float, now: float) -> None:
+        """Take in a step that ended at this time, as the watch reports `now`, see `see_steps`."""
+        self._may_be_watched = False
+        self._match.see_steps(step.step, (step.seconds,), (time,), (step.loss,), now)
+
+    def see_steps(self, newest_step: int, steps: StepColumns, now: float) -> None:
         """Take in steps that the watch reports: the same ones in a log no longer count."""
         self._may_be_watched = False
-        self._match.see_steps(newest_step, seconds)
+        self._match.see_steps(newest_step, steps.seconds, steps.times, steps.loss, now)
 
     def read(
         self, text: OutputText, record: Record, first_readings: FirstReadings
@@ -125,12 +131,13 @@ class RankOutput:
         self._may_be_watched = False
         held_records = self.waits
         self.waits = []
-        if not self._match.seen:
+        if not held_records or not self._match.seen:
             return [record for record, _ in held_records]
         released_records = []
-        self._match.take_lines(named_step for _, named_step in held_records)
+        lines = [_find_printed(record.event, named_step) for record, named_step in held_records]
+        self._match.take_lines(lines, held_records[-1][0].time)
         for record, named_step in held_records:
-            event = _without_step(record.event, self._match.find_step(named_step), named_step)
+            event = _without_step(record.event, self._match.find_step(named_step))
             if event:
                 released_records.append(replace(record, event=event))
         return released_records
@@ -149,7 +156,10 @@ class RankOutput:
             step_seconds = (now - self._step_at) / steps_made
         next_numbers = iter(numbers)
         if not source:
-            self._match.take_lines(reading.step for reading in readings)
+            lines = [
+                PrintedStep(reading.step, reading.values.get("loss", NAN)) for reading in readings
+            ]
+            self._match.take_lines(lines, now)
         for reading in readings:
             values = self._values_of(source, reading.values)
             self._match.total = reading.steps or self._match.total
@@ -165,9 +175,8 @@ class RankOutput:
             if values:
                 step = self._step_of(source, reading)
                 named_values = tuple(values.items())
-                names_step = self._match.seen > 0 and 0 < step == reading.step
-                metrics = ScriptMetrics(self.rank, step, reading.epoch, named_values, names_step)
-                yield metrics, reading.step
+                metrics = ScriptMetrics(self.rank, 0, reading.epoch, named_values)
+                yield _of_step(metrics, step), reading.step
         if numbers:
             self._step_at = now
             self._match.compare()
@@ -194,16 +203,21 @@ class RankOutput:
             if value_sources.get(name, source) == source
         }
 
-    def _step_of(self, source: str, reading: Reading) -> int:
+    def _step_of(self, source: str, reading: Reading) -> MatchedStep:
         """Return the step that a reading is of.
 
         A file may report it much later; one of epochs alone counts them as steps.
         """
-        if source:
-            return reading.step or self._match.seen or self._step or math.ceil(reading.epoch)
-        if self._match.seen:
+        is_watched = self._match.seen > 0
+        if is_watched and not source:
             return self._match.find_step(reading.step)
-        return reading.step or self._step
+        if reading.step:
+            time = self._match.find_time(reading.step)
+            return MatchedStep(reading.step, is_watched, time)
+        step = self._match.seen or self._step
+        if source:
+            step = step or math.ceil(reading.epoch)
+        return MatchedStep(step, is_named=False)
 
     def _number_steps(self, readings: Sequence[Reading]) -> list[int]:
         """Return the numbers of the steps in readings; those without a number are counted."""
@@ -257,15 +271,26 @@ class RankOutput:
         return tuple(" ".join(shown(source)) for source, is_own in sources if is_own)
 
 
-def _without_step(event: Event, step: int, named_step: int) -> Event | None:
+def _find_printed(event: Event, named_step: int) -> PrintedStep:
+    """Return what the line said that an event is of."""
+    if isinstance(event, StepFinished) and event.loss_known:
+        return PrintedStep(named_step, event.loss)
+    return PrintedStep(named_step, NAN)
+
+
+def _without_step(event: Event, step: MatchedStep) -> Event | None:
     """Return a step as the metrics that its log reported, of this step by the watch."""
-    names_step = 0 < step == named_step
     match event:
         case StepFinished() if not event.loss_known:
             return None
         case StepFinished():
             values = (("loss", event.loss),)
-            return ScriptMetrics(event.rank, step, float(event.epoch), values, names_step)
+            return _of_step(ScriptMetrics(event.rank, 0, float(event.epoch), values), step)
         case ScriptMetrics():
-            return replace(event, step=step, names_step=names_step)
+            return _of_step(event, step)
     return event
+
+
+def _of_step(metrics: ScriptMetrics, step: MatchedStep) -> ScriptMetrics:
+    """Return values as those of a step."""
+    return replace(metrics, step=step.step, names_step=step.is_named, step_time=step.time)

@@ -44,11 +44,12 @@ class Expander:
         for record_part in record_parts:
             expanded_records.append(record_part)
             if is_output:
-                expanded_records += self._read(record_part)
+                expanded_records += self._read(record_part, record.time)
         # The watch may have reported a step just now: those of the log have waited for that.
         return [*expanded_records, *self._release(record)]
 
-    def _read(self, record: Record) -> Sequence[Record]:
+    def _read(self, record: Record, now: float) -> Sequence[Record]:
+        """Read a part of a record that has come `now`. A step has the time at which it ended."""
         event = record.event
         if not 0 <= getattr(event, "rank", -1) < self._lines.world_size:
             return ()
@@ -61,11 +62,11 @@ class Expander:
             case StepFinished(rank):
                 rank_output = self._find_output(record, rank)
                 if rank_output:
-                    rank_output.see_steps(event.step, (event.seconds,))
+                    rank_output.see_step(event, record.time, now)
             case StepBlock(rank):
                 rank_output = self._find_output(record, rank)
                 if rank_output:
-                    rank_output.see_steps(event.step, event.unpack().seconds)
+                    rank_output.see_steps(event.step, event.unpack(), now)
             case Exited(process):
                 return [
                     derived_record

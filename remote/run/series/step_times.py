@@ -123,11 +123,14 @@ class StepTotals:
         "_sync",
         "_untimed",
         "count",
+        "longest",
     )
 
     def __init__(self) -> None:
         self.count = 0
         """Iterations that have a time."""
+        self.longest = 0.0
+        """The seconds of the longest one, without the first, which warms up."""
         self._seconds = self._data = self._compute = self._sync = self._ready = 0.0
         self._samples = 0
         self._bytes_sent = 0
@@ -154,6 +157,8 @@ class StepTotals:
         if not math.isfinite(step.seconds):
             return
         self._add(1, step)
+        if self.count > 1 or self._untimed:
+            self.longest = max(self.longest, step.seconds)
         if (self.count - 1) % self._stride == 0:
             self._keep_seconds(step.seconds)
         # Apart from the first, as the first iteration of all warms up.
@@ -170,6 +175,7 @@ class StepTotals:
         first_kept = -self.count % self._stride
         self._kept.extend(iter(steps.seconds[first_kept :: self._stride]))
         self.count += len(steps)
+        self.longest = max(self.longest, max(steps.seconds, default=0.0))
         self._seconds += sum(steps.seconds)
         self._data += sum(steps.data)
         self._compute += sum(steps.compute)

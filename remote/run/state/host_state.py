@@ -33,6 +33,9 @@ FRESH = 5.0
 each second."""
 DISK_LOW = 1 << 30
 """A disk with less than these free bytes is nearly full."""
+TRAFFIC = 500_000
+"""Bytes that a host sends and receives in a second, from which on its ranks may be exchanging
+something large: what agents, logs and monitoring send is less."""
 
 
 def strip_host_name(text: str, host_name: str) -> str:
@@ -93,6 +96,8 @@ class HostState:
     """When something came of it last."""
     sample: HostSample = NO_SAMPLE
     """What it used in the last second, as its agent measured it."""
+    traffic_at: float = 0.0
+    """When it last sent or received as much as a model that is sent takes, see `TRAFFIC`."""
     loads: dict[int, float] = field(default_factory=dict)
     """The CPU of each of its ranks, in percent of one core."""
     disk_low: float = 0.0
@@ -223,6 +228,8 @@ class HostState:
                 # 0 is a disk of which nothing is known.
                 is_low = 0 < event.disk_free < DISK_LOW
                 self.disk_low = (self.disk_low or when) if is_low else 0.0
+                if event.sent + event.received >= TRAFFIC:
+                    self.traffic_at = when
             case Reserved() if self.reserved is None:
                 self.reserved = event
             case BeforeStarted():

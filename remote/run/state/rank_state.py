@@ -106,6 +106,8 @@ class RankState:
     """It makes no steps, but holds the parameters for the ranks that do."""
     stepped_at: float = 0.0
     """When it made its newest step."""
+    first_step_at: float = 0.0
+    """When it made its first step, in this attempt."""
     stalled: bool = False
     """Its next step, or the end of its phase, is long overdue."""
     stack: Stack | None = None
@@ -255,6 +257,7 @@ class RankState:
         match event:
             case StepFinished():
                 self.take_step(event)
+                self.first_step_at = self.first_step_at or when
                 self.stepped_at = when
                 self.stalled = False
             case Stack():

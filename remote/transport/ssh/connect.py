@@ -197,6 +197,6 @@ def _verify(key: paramiko.PKey, host: Host, asked_host: str) -> None:
                 shown_key,
                 FailureCause.HOST_KEY_UNKNOWN,
                 f"its host key is unknown: {shown_key.what}. Compare that with `ssh-keygen -lf` of "
-                "the key in /etc/ssh there, then accept it:",
+                "its key file, usually in /etc/ssh there, then accept it:",
                 f"rankboard trust{hosts_flag} {shlex.quote(asked_host)}",
             )

@@ -38,7 +38,8 @@ class SshHostKey:
 
     @property
     def shows(self) -> str:
-        """The command that prints the fingerprint on the host itself."""
+        """The command that prints the fingerprint on the host itself, if its sshd has the key where
+        it usually is."""
         key_type = self.key.get_name().removeprefix("ssh-").split("-")[0]
         return f"ssh-keygen -lf /etc/ssh/ssh_host_{key_type}_key.pub"
 

@@ -6,11 +6,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from remote.record.alike import SimilarRun, find_previous, find_similar, is_of_same_kind
+import pytest
+
+from remote.events import RemarkMade
+from remote.plan.plan import Script
+from remote.record.alike import (
+    SimilarRun,
+    find_last_start,
+    find_previous,
+    find_similar,
+    is_of_same_kind,
+)
 from remote.record.entry import Entry
-from tests.kit.histories import History, plan
+from remote.record.layout import JOURNAL, STUDY
+from remote.record.overview import make_overview, read_overview
+from tests.kit.histories import History, plan, stepped
 from tests.kit.recorded import recorded
+from tests.kit.starts import reached
 from training.job import Job
+from training.wire.events import SESSION
+from training.wire.host_events import Spawned
+from training.wire.rank_events import Entered, Evaluated
 
 
 def entry(name: str, started: float = 1.0, step: int = 5, **job: Any) -> Entry:
@@ -83,6 +99,56 @@ def test_the_previous_one_is_the_newest_that_finished_before_with_the_same_setti
     assert previous.name == "20261120-02-a"
     assert find_previous(tmp_path, "20261120-01-a") is None
     assert find_previous(tmp_path, "20261120-99-not-recorded") is None
+
+
+def test_the_last_start_is_that_of_the_newest_run_that_finished_in_the_same_place(
+    tmp_path: Path,
+) -> None:
+    for name, hosts, seconds, is_finished in (
+        ("20261120-01-a", 2, 9.0, True),
+        ("20261120-02-a", 2, 4.0, True),
+        ("20261120-03-other-hosts", 3, 5.0, True),
+        ("20261120-04-stopped", 2, 6.0, False),
+        ("20261120-05-of-a-study", 2, 0.0, True),
+        ("20261120-07-later", 2, 8.0, True),
+    ):
+        history = reached(hosts)
+        history.plan = replace(plan(hosts), run=name)
+        for rank in range(hosts):
+            history.rank(rank, history.launched(rank), Spawned(rank, 100 + rank))
+        history.now += seconds
+        for rank in range(hosts):
+            history.rank(rank, Entered(rank, "loading"))
+        history.training(3)
+        recorded(tmp_path, history.done(*range(hosts)).ended() if is_finished else history.ended())
+    study = tmp_path / f"s{STUDY}"
+    study.mkdir()
+    (study / JOURNAL).write_text('{"run": "20261120-05-of-a-study", "trial": "ddp #1"}\n')
+    this = replace(plan(2), run="20261120-06-this")
+    assert round(find_last_start(tmp_path, this)["import torch"]) == 4
+    assert find_last_start(tmp_path, replace(this, run="20261120-00-first")) == {}
+    assert find_last_start(tmp_path, replace(this, work=Script(("train.py",)))) == {}
+    assert find_last_start(tmp_path, replace(this, hosts=this.hosts[:1])) == {}
+
+
+def test_a_run_knows_when_its_steps_began_and_ended(tmp_path: Path) -> None:
+    history = History(plan(1))
+    history.session(RemarkMade(SESSION, "begins"))
+    began = history.now
+    history.training()
+    history.now = began + 5.0
+    for step in range(1, 4):
+        history.now += 1.99
+        history.rank(0, stepped(0, step, 2.0))
+        history.rank(0, Evaluated(0, step, step, 0.5, 0.9, 100, float(step)))
+    folder = recorded(tmp_path, history.done(0).ended())
+    times = read_overview(folder).times
+    assert times
+    assert times.first_step == pytest.approx(7.0, abs=0.05)
+    assert times.last_step == pytest.approx(11.0, abs=0.05)
+    assert times.test == 2.0
+    live = History(plan(1)).training(3).state()
+    assert make_overview(live).times is None
 
 
 def test_only_runs_of_a_job_or_of_the_same_program_are_of_one_kind() -> None:

@@ -284,12 +284,20 @@ def joining(policy: Policy = UNCHECKED) -> Case:
     return case.say(0, Entered(0, Phase.JOINING, "init_process_group"))
 
 
-def met(address: str = "10.10.1.1:9955") -> Case:
+def met(address: str = "10.10.1.1:9955", policy: Policy = UNCHECKED) -> Case:
     """Both ranks of a script have called it, and do not come out of it."""
-    case = Case(UNCHECKED, script=True).started()
+    case = Case(policy, script=True).started()
     for rank in (0, 1):
         joins = Entered(rank, Phase.JOINING, "init_process_group", address)
         case.say(rank, Spawned(rank, 100 + rank), joins)
+    return case
+
+
+def halted(policy: Policy = UNCHECKED) -> Case:
+    """Both ranks of a script have met, and make their first step."""
+    case = met("", policy)
+    for rank in (0, 1):
+        case.say(rank, Entered(rank, Phase.TRAINING))
     return case
 
 
@@ -613,7 +621,33 @@ TABLE: dict[str, tuple[Callable[[], Case], list[type]]] = {
     ),
     "ranks that do not meet have a moment": (lambda: met().lives(3), []),
     "hosts try where they should meet": (lambda: met().lives(4), [Connect, Connect]),
-    "if that is an address": (lambda: met("node0:9955").lives(4), []),
+    "if that is an address": (
+        lambda: met("node0:9955").lives(4),
+        [StacksAsked, Stacks, Stacks],
+    ),
+    "where all are inside, a stack may be of a rank that is stopped": (
+        lambda: met("").lives(4),
+        [StacksAsked, Stacks, Stacks],
+    ),
+    "one that is stopped for long is a stall": (
+        lambda: halted().lives(32).say(1, dumps.by(dumps.STOPPED, 1)),
+        [Stalled, StacksAsked, Stacks, Stacks],
+    ),
+    "which stops the run as well": (
+        lambda: (
+            halted(Policy(doctor=False, on_stall=OnStall.STOP))
+            .lives(32)
+            .say(1, dumps.by(dumps.STOPPED, 1))
+            .say(SESSION, Stalled((0, 1), 32.0), StacksAsked())
+            .lives(5)
+        ),
+        [Stopping],
+    ),
+    "before the first step, ranks have half a minute": (lambda: halted().lives(29), []),
+    "then stacks tell if one is stopped": (
+        lambda: halted().lives(30),
+        [StacksAsked, Stacks, Stacks],
+    ),
     "after a minute it is a stall": (
         lambda: joining().lives(60),
         [Stalled, StacksAsked, Stacks, Stacks],
@@ -936,6 +970,15 @@ def late_script(*events_of_rank_0: Event) -> Case:
             .lives(2),
             "rank 1 had not called init_process_group 5 s after the start; "
             "rank 1 is in train.py:41, load_batch",
+        ),
+        (
+            met("", START_LIMIT)
+            .lives(4)
+            .say(1, dumps.by(dumps.STOPPED, 1))
+            .say(SESSION, StacksAsked())
+            .lives(2),
+            "the script had shown no step 5 s after the start; "
+            "rank 1 is stopped, by SIGSTOP or a debugger",
         ),
     ],
 )

@@ -10,8 +10,10 @@ from dataclasses import replace
 import pytest
 
 from remote import events as launcher
+from remote.plan.plan import Script
 from tests.kit.acted import cluster, until
 from tests.kit.dashboard import Stage
+from tests.kit.dumps import STOPPED, by
 from training.wire import host_events, rank_events
 from training.wire.enums import Phase
 from training.wire.events import SESSION
@@ -58,6 +60,16 @@ async def test_before_the_first_step_a_strip_says_what_the_start_waits_for_and_w
         await until(pilot, lambda: " loss" in stage.text())
         assert "waiting for" not in stage.text()
         assert stage.screen.query(Charts).first().display
+
+
+async def test_the_strip_says_what_the_same_took_in_the_last_run() -> None:
+    stage = Stage(hosts=1, slots=2)
+    async with stage.shown() as pilot:
+        strip = stage.screen.query_one(StartStrip)
+        strip._find_last_start = lambda: {"connect": 1.26}
+        strip._has_asked = False
+        stage.session.say(SESSION, launcher.HostPhaseChanged(0, "connecting"))
+        await until(pilot, lambda: "this took 1.3 s in the last run" in stage.text())
 
 
 async def test_a_start_that_goes_as_usual_is_calm_and_what_is_wrong_comes_first() -> None:
@@ -125,6 +137,28 @@ async def test_at_the_start_a_key_leaves_out_the_host_that_would_hold_all_up() -
         assert stage.screen.query_one(StartStrip).has_class("-warn")
         await pilot.press("y")
         await until(pilot, lambda: "--exclude node3" in stage.app.clipboard)
+
+
+async def test_a_rank_that_a_signal_has_stopped_explains_the_start_and_a_busy_host_does_not() -> (
+    None
+):
+    stage = Stage(hosts=2, slots=1)
+    stage.app.runs.launch = replace(stage.app.runs.launch, work=Script(("train.py",), watch=True))
+    call = "DistributedDataParallel"
+    load = "about 5 other processes on 2 cores slow every rank down"
+    async with stage.shown(size=(120, 40)) as pilot:
+        stage.session.say(SESSION, launcher.CheckFinished(0, "load", "warning", load, "run top"))
+        for rank in range(2):
+            stage.session.say(SESSION, launcher.HostPhaseChanged(rank, "ready"))
+            stage.session.say(rank, host_events.Launched((rank,)))
+            stage.session.say(rank, host_events.Spawned(rank, 100 + rank))
+            stage.session.say(rank, rank_events.Entered(rank, Phase.JOINING, call))
+        await until(pilot, lambda: "no rank is missing" in strip_text(stage))
+        assert load in strip_text(stage)
+        stage.session.say(1, by(STOPPED, 1))
+        named = f"waiting for rank 1 on node2: is stopped, by SIGSTOP or a debugger, in {call}"
+        await until(pilot, lambda: named in " ".join(strip_text(stage).split()))
+        assert load not in strip_text(stage)
 
 
 def strip_text(stage: Stage) -> str:

@@ -32,6 +32,7 @@ from tui.run.live_verdict import (
     judge_live_run,
     list_alerts,
 )
+from tui.run.narration import Narration
 from tui.run.run_verdict import RunVerdict, VerdictKeys, make_hide_key
 from tui.run.verdict_panel import VerdictPanel
 
@@ -167,6 +168,24 @@ def test_a_stall_says_who_holds_all_up_since_when_and_what_can_be_done() -> None
     assert found.reasons[0] == "ranks 0 and 2 wait for it in all_reduce"
     assert found.next_keys[0] == NextKey("y", "copy the command to let rank 1 go on")
     assert [key.key for key in found.next_keys] == ["y", "s", "q", "a"]
+
+
+def test_below_a_stall_stands_the_command_that_ends_it_once() -> None:
+    history = History(plan(2)).training(5)
+    for rank in range(2):
+        history.rank(rank, Spawned(rank, 4000 + rank))
+    narration = Narration()
+    history.session(launcher.Stalled((0, 1), 31.0))
+    assert not any("▶" in line for line in narration.lines([], history.state()))
+    for rank in range(2):
+        history.rank(rank, by(STOPPED if rank == 1 else WAITS, rank))
+    history.session(launcher.StallExplained("rank 1 on node2 is stopped, by SIGSTOP or a debugger"))
+    alert, command = narration.lines([], history.state())
+    assert alert.startswith("rank 1 on node2 is stopped, by SIGSTOP")
+    assert command.startswith("▶ let rank 1 go on: ssh ")
+    assert command.endswith(" kill -CONT 4001")
+    assert [*narration.lines([], history.state())] == []
+    assert command in list_alerts(history.state(), "s")
 
 
 def test_a_short_command_stands_beside_its_key() -> None:

@@ -28,6 +28,7 @@ from remote.events import (
     HostSilent,
     RemarkMade,
     Restarted,
+    Stalled,
     StartRefused,
     Stopping,
     expand,
@@ -315,6 +316,24 @@ def test_a_failure_says_whether_memory_was_the_reason_and_how_to_go_on() -> None
     assert f"resume from checkpoint 10 (2 steps lost): {command}" in lines
 
 
+def test_it_is_said_that_a_stall_is_in_the_means_only_if_it_is() -> None:
+    history = History(plan(2)).training(steps=20)
+    history.now += 31
+    history.session(Stalled((0, 1), 31.0))
+    history.now += 21
+    assert not outcome.describe_stalls(history.state()), "it is not over"
+    for rank in range(2):
+        history.rank(rank, replace(stepped(rank, 21), seconds=52.0))
+    text = "a stall of 52 s is in the means of steps: the median is 100 ms per step"
+    assert outcome.describe_stalls(history.state()) == [text]
+    assert text in printed(history.done(0, 1).ended(), PlainPrinter)[0]
+
+    restarted = History(plan(2)).training(steps=20).session(Stalled((0, 1), 31.0))
+    restarted.session(Restarted((0, 1), "stalled"))
+    restarted.attempt = 1
+    assert not outcome.describe_stalls(restarted.training(steps=20).state())
+
+
 def test_a_failure_says_its_cause_first() -> None:
     out, err = printed(failed(), PlainPrinter)
     assert "rankboard: ranks 0 and 1 ended: exit code 1\nrankboard: a rank failed\n" in err
@@ -460,6 +479,18 @@ def test_json_has_the_values_of_a_program_by_name() -> None:
     assert [(one["step"], one["epoch"], one["values"]) for one in found] == [
         (3, 0.5, {"val_loss": 0.25, "reward": None})
     ]
+
+
+def test_json_has_the_time_of_the_step_of_a_value_by_the_launchers_clock() -> None:
+    history = good().session(ClockMeasured(0, 3600.0))
+    values = (("lr", 0.25),)
+    metrics = [
+        ScriptMetrics(0, step, 0.0, values, step_time=time)
+        for step, time in ((1, 0.0), (2, START + 3605.0))
+    ]
+    out, _ = printed(history.rank(0, *metrics), partial(JsonPrinter, folder=FOLDER))
+    found = [one for one in map(json.loads, out.splitlines()) if one["event"] == "metrics"]
+    assert [one["step_time"] for one in found] == [None, START + 5.0]
 
 
 def test_json_times_are_by_the_launchers_clock() -> None:

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 
 from remote.events import HostPhaseChanged, Restarted, Stalled, StallExplained
+from remote.run.diagnosis.meeting_point import find_meeting_address
 from remote.run.diagnosis.stall_causes import explain_stall
-from remote.run.findings.late_ranks import find_late_ranks, find_meeting_address
+from remote.run.findings.late_ranks import find_late_ranks
 from remote.run.findings.stall import STALL_LIMITS, find_stall, has_all_stacks
 from remote.run.findings.start_waits import NAMED_AFTER, waiting
 from remote.run.state.types import Stall
-from tests.kit.dumps import LOADS, OUTER, SITE, STOPPED, by, dump
+from tests.kit.dumps import LOADS, OUTER, SITE, STOPPED, WAITS, by, dump
 from tests.kit.histories import START, History, stepped
 from tests.kit.scripts import script, seen, started
 from training.wire.enums import Phase
@@ -31,6 +32,8 @@ from training.wire.jsonl import dumps
 from training.wire.rank_events import Entered
 
 INIT = "init_process_group"
+DDP = "DistributedDataParallel"
+IS_STOPPED = "is stopped, by SIGSTOP or a debugger"
 SLEEPS = Stack(
     3,
     "kernel",
@@ -236,9 +239,9 @@ def test_where_ranks_meet_is_named_if_hosts_cannot_connect_to_it() -> None:
         return replace(comes(rank), address=address)
 
     history = going().rank(0, meets(0)).rank(1, meets(1)).rank(2, meets(2))
-    assert find_meeting_address(history.state()) is None
+    assert find_meeting_address(history.state().ranks) is None
     history.rank(3, meets(3))
-    assert find_meeting_address(history.state()) == ("10.10.1.1", 9955)
+    assert find_meeting_address(history.state().ranks) == ("10.10.1.1", 9955)
     history.say(0, Connected("10.10.1.1", 9955, 0.1))
     history.say(1, Connected("10.10.1.1", 9955, 0.1, "Connection refused"))
     [text] = texts(history, 12.0)
@@ -246,7 +249,7 @@ def test_where_ranks_meet_is_named_if_hosts_cannot_connect_to_it() -> None:
     assert "node2 cannot connect to 10.10.1.1:9955: Connection refused (" in text
     for rank in range(4):
         history.rank(rank, leaves(rank))
-    assert find_meeting_address(history.state()) is None
+    assert find_meeting_address(history.state().ranks) is None
 
 
 @pytest.mark.parametrize("address", ["", "node0:1", "10.10.1.1", "10.10.1.1:x", "\x1b:1"])
@@ -254,7 +257,7 @@ def test_an_address_that_cannot_be_tried_is_not_known(address: str) -> None:
     history = going()
     for rank in range(4):
         history.rank(rank, replace(comes(rank), address=address))
-    assert find_meeting_address(history.state()) is None
+    assert find_meeting_address(history.state().ranks) is None
 
 
 def test_workers_that_do_not_find_each_other_are_waited_for() -> None:
@@ -367,13 +370,130 @@ def test_a_rank_that_was_stopped_in_a_meeting_is_blamed_for_the_stall() -> None:
     stall = Stall((0, 1, 2, 3), since=0.0, seconds=60.0)
     explained = explain_stall(stall, state.ranks, state.hosts)
     assert explained.culprits == (3,)
+    assert explained.text.startswith(f"rank 3 on node2 {IS_STOPPED}, in {INIT}")
 
 
 def test_a_rank_that_has_made_a_step_waits_in_no_meeting_of_the_start() -> None:
     history = going()
     for rank in range(4):
         history.rank(rank, replace(comes(rank), address="10.10.1.1:9955"))
-    assert find_meeting_address(history.state())
+    assert find_meeting_address(history.state().ranks)
     state = history.rank(0, stepped(0, 1)).state()
     assert [bool(rank.meeting) for rank in state.script_ranks] == [False, True, True, True]
-    assert find_meeting_address(state) is None
+    assert find_meeting_address(state.ranks) is None
+
+
+# None is missing ----------------------------------------------------------------------------------
+
+
+def test_ranks_that_are_all_inside_for_a_minute_have_stalled() -> None:
+    history = lasting(going(INIT, DDP), STALL_LIMITS.joining - 3)
+    assert find_stall(history.state(), history.now) is None
+    stall = explain(lasting(history, 5), JOINS, JOINS, JOINS, JOINS)
+    assert stall.ranks == (0, 1, 2, 3)
+    assert stall.text == (
+        f"all ranks are inside a collective, none is missing: ranks 0 to 3 in {DDP}; "
+        "does the network between them still work?"
+    )
+    assert find_stall(history.state(), history.now) is None, "it is said once"
+    assert texts(history, 30.0) == [], "the stall says it"
+
+
+def test_the_stall_says_which_hosts_cannot_connect() -> None:
+    history = going()
+    for rank in range(4):
+        history.rank(rank, replace(comes(rank), address="10.10.1.1:9955"))
+    history.say(1, Connected("10.10.1.1", 9955, 0.1, "Connection refused"))
+    stall = explain(lasting(history, STALL_LIMITS.joining + 2), JOINS, JOINS, JOINS, JOINS)
+    assert stall.facts[-1] == "node2 cannot connect to 10.10.1.1:9955: Connection refused"
+
+
+def test_who_loads_for_minutes_may_be_inside_as_long() -> None:
+    history = lasting(going(), 200)
+    for rank in range(4):
+        history.rank(rank, comes(rank, DDP))
+    assert find_stall(lasting(history, 190).state(), history.now) is None
+    assert find_stall(lasting(history, 20).state(), history.now)
+
+
+@pytest.mark.parametrize(("sent", "is_stall"), [(400_000, False), (4_000, True)])
+def test_a_model_on_its_way_over_a_slow_network_is_no_stall(sent: int, *, is_stall: bool) -> None:
+    history = going(INIT, DDP)
+    for _ in range(round(STALL_LIMITS.joining) + 10):
+        for host in range(2):
+            history.say(host, HostSample((1.0,), 1, 2, sent, sent), after=0.5)
+    assert bool(find_stall(history.state(), history.now)) is is_stall
+    history = lasting(history, STALL_LIMITS.joining + 2)
+    assert find_stall(history.state(), history.now), "since the last of it"
+
+
+def test_a_function_that_imports_a_part_of_torch_first_is_no_stall() -> None:
+    history = lasting(going(INIT, DDP), 32)
+    imports = dump((f"{SITE}/torch/x.py", "<module>"), ("<frozen importlib._bootstrap>", "exec"))
+    history.rank(3, by(imports, 3))
+    lasting(history, STALL_LIMITS.joining - 3)
+    assert find_stall(history.state(), history.now) is None
+    assert find_stall(lasting(history, 5).state(), history.now)
+
+
+@pytest.mark.parametrize("call", [INIT, DDP])
+def test_a_rank_that_a_signal_has_stopped_is_named_at_once(call: str) -> None:
+    history = lasting(going(call), 5).rank(3, by(STOPPED, 3))
+    [text] = texts(history)
+    assert text.startswith(
+        f"waiting for rank 3 on node2: {IS_STOPPED}, in {call}; ranks 0 to 2 wait for it ("
+    )
+    lasting(history, STALL_LIMITS.least - 3)
+    assert find_stall(history.state(), history.now) is None, "somebody may have let it go on"
+    lasting(history, 5).rank(3, by(STOPPED, 3))
+    stall = explain(history, JOINS, JOINS, JOINS, STOPPED)
+    assert stall.culprits == stall.stopped == (3,)
+    assert stall.text == (
+        f"rank 3 on node2 {IS_STOPPED}, in {call}; ranks 0 to 2 wait for it in {call}"
+    )
+    for rank in range(4):
+        history.rank(rank, leaves(rank))
+    assert history.state().stall is None
+
+
+def test_a_late_rank_that_a_signal_has_stopped_is_a_stall_sooner() -> None:
+    history = lasting(going(INIT, DDP, late=(3,)), STALL_LIMITS.least + 2)
+    assert find_stall(history.state(), history.now) is None
+    history.rank(3, by(STOPPED, 3))
+    assert find_stall(history.state(), history.now)
+
+
+def test_a_rank_that_does_not_come_out_of_a_meeting_is_late_for_the_next_one() -> None:
+    history = going(INIT)
+    for rank in range(3):
+        history.rank(rank, leaves(rank))
+        history.rank(rank, comes(rank, DDP))
+    history.rank(3, by(STOPPED, 3))
+    [text] = texts(history, 5.0)
+    assert text.startswith(f"waiting for rank 3 on node2: has not called {DDP}, {IS_STOPPED}; ")
+    stall = explain(lasting(history, STALL_LIMITS.joining + 2), JOINS, JOINS, JOINS, STOPPED)
+    assert stall.culprits == (3,)
+
+
+@pytest.mark.parametrize("leaving", [(0, 1, 2), (0, 1, 2, 3)])
+def test_only_who_is_stopped_makes_a_stall_of_the_first_step(leaving: tuple[int, ...]) -> None:
+    history = going(INIT, DDP)
+    for rank in leaving:
+        history.rank(rank, leaves(rank))
+    lasting(history, 400)
+    assert find_stall(history.state(), history.now) is None, "it may be compiling"
+    history.rank(3, by(STOPPED, 3))
+    assert IS_STOPPED in texts(history)[0]
+    stall = explain(history, WAITS, WAITS, WAITS, STOPPED)
+    assert stall.culprits == (3,)
+    assert "; ranks 0 to 2 wait for it in all_reduce" in stall.text
+    for rank in range(4):
+        history.rank(rank, *(leaves(3),) if rank == 3 else (), seen(rank, 1, 1.0))
+    assert history.state().stall is None
+
+
+def test_a_program_that_has_not_met_may_be_anything() -> None:
+    history = lasting(going(), 400)
+    for rank in range(4):
+        history.rank(rank, by(STOPPED, rank))
+    assert find_stall(history.state(), history.now) is None

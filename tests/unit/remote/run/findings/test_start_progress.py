@@ -74,6 +74,18 @@ def test_what_the_start_waits_for_stands_with_the_number_of_hosts_that_are_ready
     assert summarise_start(run, run.now + PATIENCE * 10 + 2).is_late
 
 
+def test_what_the_last_run_took_stands_in_place_of_what_is_usual_everywhere() -> None:
+    run = going({0: "importing"}, 1).state()
+    last_times = {"import torch": 4.14, "load data": 0.02}
+    summary = summarise_start(run, run.now + 1.0, last_times)
+    assert summary.usual == "took 4.1 s in the last run"
+    assert not summarise_start(run, run.now + 12.0, last_times).is_late
+    assert summarise_start(run, run.now + 13.0, last_times).is_late, "three times as long"
+    loading = going({0: "loading"}, 1).state()
+    assert not summarise_start(loading, loading.now + 5.0, last_times).is_late, "of a moment"
+    assert summarise_start(loading, loading.now + 1.0).usual == "usually takes about 5 s"
+
+
 def test_a_start_on_one_host_names_no_host() -> None:
     run = going({0: "importing", 1: "importing"}, 1, 2).state()
     assert summarise_start(run, run.now + 2.0).text == "importing torch, 2 s"

@@ -280,6 +280,124 @@ def test_lines_that_come_late_together_are_of_the_steps_that_they_name() -> None
     assert all(one.names_step for one in metrics)
 
 
+SLOW = 0.057
+"""Seconds of a step of which the agent reads some 17 together."""
+BLOCK = 17
+
+
+def true_loss(step: int) -> float:
+    """The loss of a step, which is another one in each step."""
+    return 2.0 / step + (step * 7 % 10) / 10
+
+
+def block_until(history: History, last: int, count: int = BLOCK) -> Event:
+    """A block of steps with their losses, the last one made just now."""
+    steps = range(max(1, last - count + 1), last + 1)
+    made = [StepFinished(0, 0, step, true_loss(step), SLOW, compute=0.05) for step in steps]
+    return block_of(made, history.now, SLOW)
+
+
+def loss_lines(steps: Iterable[int], first: int = 1, factor: float = 1.0) -> OutputText:
+    """Lines of steps that the program counts from `first`, with their losses times a factor."""
+    lines = (f"step {at - 1 + first} loss {factor * true_loss(at):.4f}" for at in steps)
+    return said(0, "\n".join(lines), "stdout")
+
+
+def misplaced(history: History, factor: float = 1.0) -> list[tuple[int, float]]:
+    """The printed losses that are not those of the step at which they are."""
+    metrics = of(ScriptMetrics, derived(history))
+    losses = [(one.step, dict(one.values)["loss"]) for one in metrics]
+    assert losses
+    assert len({step for step, _ in losses}) == len(losses), "two lines at one step"
+    return [
+        (step, loss) for step, loss in losses if abs(factor * true_loss(step) - loss) > 0.5001e-4
+    ]
+
+
+@pytest.mark.parametrize("every", [1, 5, 10, 100])
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("factor", [1.0, 1.5])
+def test_lines_of_slow_steps_in_blocks_are_of_the_steps_that_they_name(
+    every: int, first: int, factor: float
+) -> None:
+    """Also if the printed loss is another one than that of the rank's step, such as a mean over the
+    ranks, so that it does not say which step it is of."""
+    history = started(script(watch=True))
+    # The first line is that of the first step the program names: 0, or `every`.
+    offset = 1 if first == 0 else every
+    for last in range(1, 500, BLOCK):
+        history.say(0, block_until(history, last), after=0.97)
+        steps = [at for at in range(last - BLOCK + 1, last + 1) if at > 0]
+        printed_steps = [at for at in steps if at >= offset and (at - offset) % every == 0]
+        if printed_steps:
+            history.say(0, loss_lines(printed_steps, first, factor), after=0.0)
+    assert misplaced(history, factor) == []
+    assert all(one.names_step for one in of(ScriptMetrics, derived(history)))
+
+
+def test_a_printed_value_has_the_time_of_its_step() -> None:
+    history = started(script(watch=True))
+    history.say(0, block_until(history, 1), loss_lines([1], first=0), after=0.1)
+    begin = history.now + 0.97
+    history.say(0, block_until(history, 18), after=0.97)
+    history.say(0, loss_lines([11], first=0), after=0.3)
+    metrics = of(ScriptMetrics, derived(history))[-1]
+    assert metrics.step == 11
+    made = begin - 0.97 - 7 * SLOW  # `block_until` was asked before that time passed
+    assert metrics.step_time == pytest.approx(made, abs=1e-3)
+    curve = history.state().curves.of("metric:loss", 0)
+    assert list(curve.step) == [1, 11]
+    assert curve.time[-1] == pytest.approx(made - history.state().started, abs=1e-3)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_the_losses_of_lines_that_come_very_late_say_of_which_steps_they_are(first: int) -> None:
+    """What another program holds back in its pipe comes at the end, in several parts."""
+    history = started(script(watch=True))
+    history.say(0, block_until(history, 1), loss_lines([1], first), after=0.1)
+    for last in range(18, 500, BLOCK):
+        history.say(0, block_until(history, last), after=0.97)
+    for begin in (11, 161, 311):
+        history.say(0, loss_lines(range(begin, begin + 150, 10), first), after=0.0)
+    assert misplaced(history) == []
+
+
+def test_the_losses_say_that_a_program_counts_from_0_though_it_does_not_print_step_0() -> None:
+    history = started(script(watch=True))
+    for last in range(1, 200, BLOCK):
+        history.say(0, block_until(history, last), after=0.97)
+        steps = [at for at in range(last - BLOCK + 1, last + 1) if at > 0 and at % 5 == 0]
+        if steps:
+            history.say(0, loss_lines(steps, first=0), after=0.0)
+    assert misplaced(history) == []
+
+
+def test_lines_may_come_before_the_report_of_their_step() -> None:
+    """By three steps: the watch reports them together, by another pipe."""
+    history = started(script(watch=True))
+    history.say(0, block_until(history, 1), loss_lines([1], first=0), after=0.1)
+    for last in range(18, 200, BLOCK):
+        history.say(0, block_until(history, last), after=0.97)
+        history.say(0, loss_lines([last - 10, last + 3], first=0), after=0.0)
+    assert misplaced(history) == []
+
+
+def test_lines_of_batches_are_spread_over_the_steps_since_the_lines_before() -> None:
+    """Of four batches in each step. They were not all printed after the last step."""
+    history = started(script(watch=True))
+    for last in range(BLOCK, 20 * BLOCK, BLOCK):
+        history.say(0, block_until(history, last), after=0.97)
+        batches = [at for at in range(4 * (last - BLOCK) + 1, 4 * last + 1) if at % 20 == 0]
+        text = "\n".join(f"step {at} loss 0.5" for at in batches)
+        history.say(0, said(0, text, "stdout"), after=0.0)
+    metrics = of(ScriptMetrics, derived(history))
+    steps = [one.step for one in metrics]
+    assert not any(one.names_step for one in metrics)
+    assert steps == sorted(set(steps)), "in order, and no two at one step"
+    for step, batch in zip(steps, range(20, 2000, 20), strict=False):
+        assert abs(step - batch / 4) <= 5
+
+
 def test_lines_that_are_far_once_are_taken_for_late_ones() -> None:
     history = started(script(watch=True))
     history.say(0, reported(range(1, 11)), printed(range(1, 301, 10)), after=0.5)

@@ -19,6 +19,7 @@ from remote.run.series.step_times import (
     join_means,
 )
 from remote.run.state.rank_state import RankState
+from tests.kit.histories import block_of
 from training.wire.rank_events import StepFinished
 
 
@@ -134,6 +135,15 @@ def test_without_a_time_of_the_first_iteration_the_next_one_does_not_warm_up(
     assert totals.early.seconds == statistics.mean(seconds[:39])
     assert (totals.first_early, totals.last_early) == (seconds[0], seconds[38])
     assert totals.warm == totals.whole
+
+
+def test_the_longest_iteration_is_none_that_warms_up() -> None:
+    assert totals_of([100.0, 1.0, 3.0, 2.0]).longest == 3.0
+    assert totals_of([9.0, 1.0], untimed=1).longest == 9.0
+    totals = totals_of([1.0] * 50)
+    block = block_of([timed(seconds) for seconds in (1.0, 5.0, 1.0)], 1000.0)
+    totals.append_steps(block.unpack())
+    assert totals.longest == 5.0
 
 
 def test_the_phases_and_samples_of_a_step_are_folded_over_the_same_iterations() -> None:
