@@ -436,8 +436,7 @@ async def test_checks_that_are_the_same_on_all_hosts_are_a_line_until_a_key_show
     async with stage.app.run_test(size=(80, 24)) as pilot:
         await opened(stage, pilot, CheckFinished(0, "cores", "ok", "0.4"), WEAK)
         drawn = await stage.drawn(pilot, "checks the same on all hosts: v shows them")
-        passed = f"{2 * len(doctor.CHECKS) - 1} of {2 * len(doctor.CHECKS)} checks passed"
-        assert f"▲ node2 cores   {passed}" in drawn
+        assert "▲ node2 cores   all other checks passed" in drawn
         each_check = r"(?m)^ +disk +fine +fine$"
         for _ in range(2):
             assert re.search(r"(?m)^ ▲ cores +0.4 +0.1 ▲", drawn)

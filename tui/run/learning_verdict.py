@@ -18,7 +18,6 @@ MIN_TESTS = 8
 """Tests from which on it is told that they are hardly better since long ago."""
 HARDLY = 1.02
 """A test loss is hardly worse than the lowest if it is at most so many times that."""
-LOSES_MODEL = "stop (the model is lost)"
 FLAW_WORDS = {
     FlawKind.DIVERGED: "diverged",
     FlawKind.LEARNED_NOTHING: "nothing learned so far",
@@ -57,8 +56,9 @@ def make_stop_key(run: RunState, keys: VerdictKeys) -> NextKey:
     if run.plan.job is None:
         return NextKey(keys.stop, "stop the run")
     resume_point = find_resume_point(run)
-    text = f"stop (checkpoint {resume_point.checkpoint})" if resume_point else LOSES_MODEL
-    return NextKey(keys.stop, text, "stop")
+    if resume_point:
+        return NextKey(keys.stop, f"stop (checkpoint {resume_point.checkpoint})", "stop")
+    return NextKey(keys.stop, "stop (the model is lost)", "stop (model lost)")
 
 
 def _describe_flaw(flaw: Flaw) -> str:

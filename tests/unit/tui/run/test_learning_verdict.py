@@ -58,7 +58,7 @@ def test_a_run_that_overfits_is_warned_of_and_can_be_stopped() -> None:
     assert verdict.title == "overfitting since epoch 2: test loss 0.3 → 1.2"
     assert verdict.severity is Severity.WARN
     assert verdict.next_keys == (
-        NextKey("q", "stop (the model is lost)", "stop"),
+        NextKey("q", "stop (the model is lost)", "stop (model lost)"),
         NextKey("y", "copy the command with 2 epochs"),
         make_hide_key(KEYS),
     )
