@@ -329,9 +329,16 @@ def name_stragglers(slow: Sequence[Straggler], hosts: Hosts, *, is_past: bool = 
 
 
 def explain_slowness(straggler: Straggler) -> str:
-    """Return why a rank is slow, and by how much. How long a whole step takes is told elsewhere."""
-    times_text = f"busy {step_time(straggler.ready)} per step, others {step_time(straggler.others)}"
+    """Return why a rank is slow, and by how much: "it has 0.5 cores, others 4; busy 80 of 100 ms
+    per step, others 20 ms"."""
+    times_text = _describe_times(straggler)
     return f"{straggler.reason}; {times_text}" if straggler.reason else times_text
+
+
+def _describe_times(straggler: Straggler) -> str:
+    step_text = step_time(straggler.step)
+    ready_text = step_time(straggler.ready).removesuffix(step_text.partition(" ")[2]).rstrip()
+    return f"busy {ready_text} of {step_text} per step, others {step_time(straggler.others)}"
 
 
 def describe_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
@@ -341,10 +348,5 @@ def describe_stragglers(slow: Sequence[Straggler], hosts: Hosts) -> str:
     """
     slowest = max(slow, key=lambda straggler: straggler.ready)
     whose_text = f"rank {slowest.rank} is " if len(slow) > 1 else ""
-    step_text = step_time(slowest.step)
-    ready_text = step_time(slowest.ready).removesuffix(step_text.partition(" ")[2]).rstrip()
-    sentence = (
-        f"{name_stragglers(slow, hosts)}: {whose_text}busy {ready_text} of {step_text} per step, "
-        f"others {step_time(slowest.others)}"
-    )
+    sentence = f"{name_stragglers(slow, hosts)}: {whose_text}{_describe_times(slowest)}"
     return f"{sentence}; {slowest.reason}" if slowest.reason else sentence
