@@ -42,6 +42,9 @@ APART = 1 << 20
 replayed in half a second."""
 PAUSE = 100.0
 """A launcher makes the next snapshot after this many times the CPU time of the last one."""
+FIRST_PAUSE = 10.0
+"""Seconds until a launcher makes its first snapshot, so that a burst of output, with which many
+programs begin, is not held up: as short a record is soon read."""
 KEPT = 16
 """Snapshots of a run that are kept at the most, about evenly spaced in its record. The newest is
 one of them; the others serve a replay that jumps back."""
@@ -319,7 +322,8 @@ def _thin_out(folder: Path, newest_offset: int) -> None:
 
 class SnapshotKeeper:
     """Makes snapshots of a run while its record grows. Their CPU time and their bytes are bounded:
-    `PAUSE` times their own time lies between them, and as many bytes of records as they have."""
+    `PAUSE` times their own time lies between them, and as many bytes of records as they have. The
+    first one comes after `FIRST_PAUSE`."""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
         self._folder = folder
@@ -327,7 +331,7 @@ class SnapshotKeeper:
         self.newest_offset = 0
         """That of the newest snapshot; 0 if there is none."""
         self._size = 0
-        self._due = 0.0
+        self._due = time.monotonic() + FIRST_PAUSE
         self._writer: threading.Thread | None = None
 
     def is_due(self, offset: int) -> bool:

@@ -55,6 +55,7 @@ def small_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of any length have snapshots."""
     monkeypatch.setattr(snapshots, "APART", 1)
     monkeypatch.setattr(snapshots, "PAUSE", 0.0)
+    monkeypatch.setattr(snapshots, "FIRST_PAUSE", 0.0)
     monkeypatch.setattr(snapshots, "SPREAD", 1)
 
 
@@ -556,7 +557,7 @@ from remote.record import snapshots
 from tests.unit.remote.record.test_snapshots import draw, record_with_snapshots
 
 snapshots.APART = 1
-snapshots.PAUSE = 0.0
+snapshots.PAUSE = snapshots.FIRST_PAUSE = 0.0
 
 
 class SlowRandom(Random):
