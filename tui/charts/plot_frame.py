@@ -30,8 +30,6 @@ MIN_HEIGHT_FOR_BANDS = 10
 axis, and in less than 9 rows they would be heavier than the lines."""
 MAX_SHARE_OF_LANES = 1 / 3
 """The share of a chart that the values of lanes may take."""
-ROWS_FOR_LABEL = 2
-"""Rows that an axis has above a point with a name, which may have no room beside it."""
 PICTURE_TICKS = 6
 """The axes of a picture end as those with so many ticks."""
 
@@ -252,19 +250,10 @@ def _make_plot(
     low, high = limits
     if options.from_zero and not options.log_y:
         low = min(low, 0.0)
-    if not options.log_y:
-        high += _find_headroom(low, high, rows, options)
     scale = value_scale(low, high, rows, options.unit, log=options.log_y)
     return LinePlot(
         curves, scale, rows, options.unit, options.point_labels, options.alarm, options.named
     )
-
-
-def _find_headroom(low: float, high: float, rows: int, options: PlotOptions) -> float:
-    """Return how much higher the axis has to be for the names of points at its upper end."""
-    row = (high - low) / rows
-    is_near_edge = any(high - label.y < ROWS_FOR_LABEL * row for label in options.point_labels)
-    return ROWS_FOR_LABEL * row if is_near_edge else 0.0
 
 
 # Axes

@@ -17,7 +17,7 @@ from textual.events import Resize
 from remote.run.series.definitions import Unit
 from tests.kit.acted import until
 from tui.charts import axis, raster
-from tui.charts.annotations import PointLabel, StepLabel
+from tui.charts.annotations import StepLabel
 from tui.charts.chart import Chart
 from tui.charts.plot_frame import PlotFrame, PlotOptions, make_frame, picture_axes
 from tui.charts.raster import ASCII, BRAILLE, NO_COLOUR, Curve
@@ -53,17 +53,6 @@ def test_a_falling_line_goes_from_the_upper_left_to_the_lower_right() -> None:
     assert max(cells)[0] == 8
     columns = [column for _, column in sorted(cells)]
     assert columns == sorted(columns)
-
-
-def test_a_point_at_the_upper_end_of_an_axis_has_room_for_its_name() -> None:
-    rising = [0.0, *[1.0 - step % 2 / 20 for step in range(60)]]
-    label = PointLabel(30.0, 1.0, "A 2.0 s", 0)
-    for labels in ((), (label,)):
-        options = structs.replace(STEPS, point_labels=labels)
-        found = make_frame([curve(rising)], options, 60, 12)
-        assert found
-        rows = ["".join(found.picture.characters(row)) for row in range(12 - 2)]
-        assert any("A 2.0 s" in row for row in rows[:2]) == bool(labels)
 
 
 def test_the_line_is_unbroken_however_steep() -> None:
