@@ -308,6 +308,7 @@ _read_frequent = EventReader((StepBlock, HostSample, RankSample), _RECORD_KEYS)
 """Reads events that come by the million."""
 _figures_of = attrgetter(*(field.name for field in fields(StepFinished)))
 _lines = RecordCodec(EVENTS, load)
+_lines_of_hosts = RecordCodec(wire.EVENTS, load)
 encode = _lines.encode
 fault = _lines.fault
 from_object = _lines.from_object
@@ -316,26 +317,49 @@ to_object = _lines.to_object
 
 def decode(line: str | bytes) -> Record | None:
     """See `training.wire.records.RecordCodec.decode`."""
-    values = _read_text.read(line)  # as most lines are of it
-    if values is None or values.seq == FIRST:
-        return _lines.decode(line)
-    text = OutputText(values.rank, values.stream, values.text)
-    return Record(values.host, values.attempt, values.seq, values.time, text)
+    record = _decode_frequent(line)
+    return _lines.decode(line) if record is None else _validate(record)
+
+
+def decode_from_host(line: bytes) -> Record | None:
+    """Do as `decode`, but only with what an agent records: a host cannot speak as a launcher."""
+    record = _decode_frequent(line)
+    return _lines_of_hosts.decode(line) if record is None else _validate(record)
 
 
 def decode_packed(line: bytes) -> Record | None:
     """Do as `decode`, but leave a block of steps packed: whoever unpacks it finds out whether it is
     damaged."""
-    values_and_event = _read_frequent.read(line)
-    if values_and_event is None or values_and_event[0].seq == FIRST:
-        return decode(line)
-    values, event = values_and_event
-    if isinstance(event, HostSample):  # which has more to check than its bounds
+    record = _decode_frequent(line)
+    if record is None:
+        return _lines.decode(line)
+    return record if isinstance(record.event, StepBlock) else _validate(record)
+
+
+def _decode_frequent(line: str | bytes) -> Record | None:
+    """Return the record of an event that comes often, of which only the bounds are checked. None if
+    the line needs another look."""
+    values = _read_text.read(line)  # as most lines are of it
+    if values is not None:
+        event: Event = OutputText(values.rank, values.stream, values.text)
+    else:
+        values_and_event = _read_frequent.read(line)
+        if values_and_event is None:
+            return None
+        values, event = values_and_event
+    if values.seq == FIRST:  # it tells its format, too
+        return None
+    return Record(values.host, values.attempt, values.seq, values.time, event)
+
+
+def _validate(record: Record) -> Record | None:
+    """Return a record of `_decode_frequent` if its event is valid."""
+    if isinstance(record.event, StepBlock | HostSample):  # those with more to check than bounds
         try:
-            event.validate()
+            record.event.validate()
         except ValueError:
             return None
-    return Record(values.host, values.attempt, values.seq, values.time, event)
+    return record
 
 
 def expand(record: Record) -> Sequence[Record]:

@@ -15,6 +15,7 @@ from remote.run import host_records, launcher_records
 from remote.run.run_state import RunState, began_here
 from remote.run.series.step_times import RECENT
 from remote.run.state.host_state import FRESH
+from remote.run.state.phases import HostPhase
 from remote.run.state.script_rank import ScriptRank, is_of_watch
 from remote.sanitise import fit
 from training.wire.events import Record, make_step_records
@@ -77,16 +78,31 @@ def _apply_steps(run: RunState, record: Record, steps: StepColumns) -> None:
     """Take in the steps of a block. The state is the same as if each came in a record of its own.
 
     Of alike steps the first one is taken in alone: it may begin or end something, such as an epoch
-    or a stall. The others then change nothing but figures, and are taken in at once.
+    or a stall. The others then change nothing but figures, and are taken in at once; so is the
+    first one, where it goes on from one like it.
     """
     for part in _split_alike(steps):
-        if len(part) <= FEW:
-            _apply_one_by_one(run, record, part)
-            continue
-        _apply_one_by_one(run, record, part.part(0, 1))
-        others = part.part(1)
-        if not _apply_at_once(run, record, others):
+        others = part
+        if len(part) > FEW and not _goes_on(run, record, part):
+            _apply_one_by_one(run, record, part.part(0, 1))
+            others = part.part(1)
+        if len(part) <= FEW or not _apply_at_once(run, record, others):
             _apply_one_by_one(run, record, others)
+
+
+def _goes_on(run: RunState, record: Record, steps: StepColumns) -> bool:
+    """Return True if the first of alike steps changes nothing but figures, as did the newest step
+    of its rank."""
+    host = run.host(record.host)
+    rank = run.rank_of(steps.rank, host) if host else None
+    if host is None or rank is None or record.attempt != run.attempt:
+        return False
+    # What a script prints meanwhile may change what its steps tell.
+    if run.plan.job is None or not math.isfinite(steps.loss[0]):
+        return False
+    if run.stall or run.epoch_tally.pending or host.missed or host.phase is not HostPhase.READY:
+        return False
+    return rank.step + 1 == steps.step[0] and rank.epoch == steps.epoch[0]
 
 
 def _split_alike(steps: StepColumns) -> Iterator[StepColumns]:
@@ -149,6 +165,7 @@ def _apply_at_once(run: RunState, record: Record, steps: StepColumns) -> bool:
     follows = run.started > 0 and times[0] >= max(host.began, run.started, run.first_record_at)
     if times != sorted(times) or not follows or times[-1] - host.heard > FRESH:
         return False
+    host.seq = max(host.seq, record.seq)
     run.now = max(run.now, times[-1])
     host_records.take_steps(run, steps, host, rank, times)
     return True

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from remote.events import ClockMeasured, HostPhaseChanged, RemarkMade
+from remote.events import ClockMeasured, HostPhaseChanged, RemarkMade, decode_from_host
 from remote.limits import Limits
 from remote.plan.plan import Plan
 from remote.run.state.host_state import HostState
@@ -16,7 +16,7 @@ from remote.session.finish import has_failed
 from remote.session.host_clock import HostClock
 from remote.session.ledger import Ledger
 from training.wire.enums import Reach
-from training.wire.events import Record, decode, fault
+from training.wire.events import Record, fault
 from training.wire.host_events import Hello
 
 LONGEST_REASON = 200
@@ -102,7 +102,7 @@ class Intake:
         be lost."""
         noise_bytes = b""
         for position, line in enumerate(lines):
-            record = decode(line) if line.startswith(b"{") else None
+            record = decode_from_host(line) if line.startswith(b"{") else None
             if record and record.host == host_index:  # no host speaks for another one
                 if self._must_wait(record, arrived_at, inputs):
                     self._backlogs[host_index].put_back(record, arrived_at, lines[position:])

@@ -85,6 +85,8 @@ class StepColumns:
 
     def part(self, start: int, stop: int | None = None) -> StepColumns:
         """Return the steps of a slice."""
+        if len(range(len(self))[start:stop]) == len(self):
+            return self
         cut = itemgetter(slice(start, stop))
         return StepColumns(self.rank, cut(self.times), *map(cut, columns_of(self)))
 
@@ -94,9 +96,9 @@ class StepColumns:
         return map(StepFinished, repeat(self.rank), *columns, map(bool, loss_known))
 
 
-columns_of: Callable[[StepColumns], tuple[Sequence[Any], ...]] = attrgetter(
-    *(field.name for field in fields(StepFinished) if field.name != "rank")
-)
+_FIELDS = [field.name for field in fields(StepFinished) if field.name != "rank"]
+_in_order_of_fields = itemgetter(*map((*FLOATS, *INTEGERS).index, _FIELDS))
+columns_of: Callable[[StepColumns], tuple[Sequence[Any], ...]] = attrgetter(*_FIELDS)
 """The columns of steps by the fields of `StepFinished`, in their order, without the rank."""
 
 
@@ -188,9 +190,7 @@ def _make_columns(
 ) -> StepColumns:
     """Return the columns of `FLOATS` and `INTEGERS` by their names. Raises: ValueError, if a number
     is out of bounds."""
-    named_columns: dict[str, Any] = dict(zip(FLOATS, floats, strict=True))
-    named_columns |= zip(INTEGERS, integers, strict=True)
-    columns = StepColumns(rank, times, **named_columns)
+    columns = StepColumns(rank, times, *_in_order_of_fields((*floats, *integers)))
     _check(columns)
     return columns
 
@@ -201,7 +201,9 @@ def _check(columns: StepColumns) -> None:
     for (low, high), names in _names_by_bounds.items():
         numbers = [*chain.from_iterable(map(getattr, repeat(columns), names))]
         # The sum is NaN if any number is, which the least and the greatest may hide.
-        if not (low <= min(numbers) and max(numbers) <= high and not isnan(sum(numbers))):
+        is_known = not isnan(sum(numbers))
+        numbers.sort()  # in half the time of `min` and `max`, as the numbers of a column are alike
+        if not (is_known and low <= numbers[0] and numbers[-1] <= high):
             _check_each(columns)
 
 

@@ -14,7 +14,7 @@ from remote.run.series.definitions import CORES, Source
 if TYPE_CHECKING:  # numpy takes a while to import
     from remote.run.series.downsampling import Downsampler, Floats
 
-MOST_FRESH = 4096
+MOST_FRESH = 2048
 """Points that are gathered before they become an array."""
 WAITING = 2 * MOST_FRESH
 """Points that may wait until each row gets its own. Those of one row are seldom looked at, and many

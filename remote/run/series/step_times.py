@@ -315,13 +315,15 @@ class PresentTimes:
     iterations take little memory, and nothing is lost to rounding, as it is if one subtracts.
     """
 
-    __slots__ = ("_open_part", "_open_seconds", "_parts")
+    __slots__ = ("_closed_sums", "_open_part", "_open_seconds", "_parts")
 
     def __init__(self) -> None:
         self._parts = array("d")
-        """The `_Sums` of each part, one after the other."""
+        """The `_Sums` of each complete part, one after the other."""
+        self._closed_sums: list[float] = [*_NO_ITERATIONS]
+        """Those of all complete parts together: a frame asks for the means of all ranks."""
         self._open_part: list[float] = [*_NO_ITERATIONS]
-        """Those of the newest one, which is not complete yet."""
+        """Those of the newest part, which is not complete yet."""
         self._open_seconds = 0.0
 
     def append(self, step: StepFinished, number: int) -> None:
@@ -356,19 +358,28 @@ class PresentTimes:
         parts.extend(self._open_part)
         self._open_part = [*_NO_ITERATIONS]
         self._open_seconds = 0.0
-        while self._suffice(parts[_NUM_SUMS:]):
-            del parts[:_NUM_SUMS]
+        del parts[: self._count_superfluous() * _NUM_SUMS]
+        self._closed_sums = [sum(parts[place::_NUM_SUMS]) for place in range(_NUM_SUMS)]
 
-    @staticmethod
-    def _suffice(parts: array[float]) -> bool:
-        num_iterations, seconds = sum(parts[0::_NUM_SUMS]), sum(parts[1::_NUM_SUMS])
-        return num_iterations >= RECENT and seconds >= PRESENT_SECONDS
+    def _count_superfluous(self) -> int:
+        """Return how many of the oldest parts may go, as the others are enough."""
+        iterations_of_parts = self._parts[0::_NUM_SUMS]
+        seconds_of_parts = self._parts[1::_NUM_SUMS]
+        num_iterations = sum(iterations_of_parts)
+        seconds = sum(seconds_of_parts)
+        for place, (part_iterations, part_seconds) in enumerate(
+            zip(iterations_of_parts, seconds_of_parts, strict=True)
+        ):
+            num_iterations -= part_iterations
+            seconds -= part_seconds
+            if num_iterations < RECENT or seconds < PRESENT_SECONDS:
+                return place
+        return 0
 
     @property
     def means(self) -> Means:
         """Return the means over these iterations."""
-        closed_sums = [sum(self._parts[place::_NUM_SUMS]) for place in range(_NUM_SUMS)]
-        return _means_of(map(add, closed_sums, self._open_part))
+        return _means_of(map(add, self._closed_sums, self._open_part))
 
 
 class RecentSteps:
