@@ -358,23 +358,13 @@ class PresentTimes:
         parts.extend(self._open_part)
         self._open_part = [*_NO_ITERATIONS]
         self._open_seconds = 0.0
-        del parts[: self._count_superfluous() * _NUM_SUMS]
+        num_iterations, seconds = sum(parts[0::_NUM_SUMS]), sum(parts[1::_NUM_SUMS])
+        # The oldest part goes once the others are enough.
+        while num_iterations - parts[0] >= RECENT and seconds - parts[1] >= PRESENT_SECONDS:
+            num_iterations -= parts[0]
+            seconds -= parts[1]
+            del parts[:_NUM_SUMS]
         self._closed_sums = [sum(parts[place::_NUM_SUMS]) for place in range(_NUM_SUMS)]
-
-    def _count_superfluous(self) -> int:
-        """Return how many of the oldest parts may go, as the others are enough."""
-        iterations_of_parts = self._parts[0::_NUM_SUMS]
-        seconds_of_parts = self._parts[1::_NUM_SUMS]
-        num_iterations = sum(iterations_of_parts)
-        seconds = sum(seconds_of_parts)
-        for place, (part_iterations, part_seconds) in enumerate(
-            zip(iterations_of_parts, seconds_of_parts, strict=True)
-        ):
-            num_iterations -= part_iterations
-            seconds -= part_seconds
-            if num_iterations < RECENT or seconds < PRESENT_SECONDS:
-                return place
-        return 0
 
     @property
     def means(self) -> Means:
