@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from queue import Empty, SimpleQueue
 
 from remote.cluster.hosts import Host
+from remote.events import decode_from_host
 from remote.host_commands.answer_reader import read_until_end
 from remote.jsonl import load
 from remote.limits import LIMITS, Limits
@@ -16,7 +17,7 @@ from remote.plan.plan import Plan
 from remote.sanitise import one_line
 from remote.transport import Channel, HostCommand, NoProgress, Transport, Unreachable
 from training.agent import WHOLE
-from training.wire.events import Record, decode
+from training.wire.events import Record
 from training.wire.host_events import RecordsDropped
 from training.wire.line_cutter import LineCutter, LineTooLong
 
@@ -157,7 +158,7 @@ class JournalReader:
         is_whole = False
         try:
             for line in self._lines(is_wanted):
-                record = decode(line)
+                record = decode_from_host(line)
                 if record and record.host == self._index:
                     yield line, record
                 elif load(line) == WHOLE:
