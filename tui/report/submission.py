@@ -45,11 +45,11 @@ PACKAGE = "training"
 """The package that runs on the hosts."""
 CACHE = "__pycache__"
 FILE_MODE = 0o644
-FOLDERS = {
-    "report/": "the report: open report.html in a browser; report.md is the same to edit",
-    "configuration/": "the file of each study with all settings as it was run, the hosts file "
-    "without what is private, and the plan of each run as JSON",
-}
+REPORT_FOLDER = "the report: open report.html in a browser; report.md is the same to edit"
+PLANS = "the plan of each run as JSON"
+STUDY_FILES = (
+    "the file of each study with all settings as it was run, the hosts file without what is private"
+)
 RANK_LOGS = "of each run the output of every rank, as it was printed"
 CLASSIFICATION = ", and the classification report"
 CODE_OF_JOBS = "the code of the training, as it is installed now: loop.py, models, datasets, sync"
@@ -204,7 +204,9 @@ def _write_readme(
     readme_lines = [f"# {escape_markdown(name)}", ""]
     readme_lines += [f"- {escape_markdown(subject.heading)}" for subject in subjects]
     readme_lines += ["", markdown_row(("folder", "what it is")), "|---|---|"]
-    readme_lines += [markdown_row(folder) for folder in FOLDERS.items()]
+    readme_lines.append(markdown_row(("report/", REPORT_FOLDER)))
+    configuration = f"{STUDY_FILES}, and {PLANS}" if studies else PLANS
+    readme_lines.append(markdown_row(("configuration/", configuration)))
     if log_names:
         classification = CLASSIFICATION if REPORT in log_names else ""
         readme_lines.append(markdown_row(("logs/", RANK_LOGS + classification)))

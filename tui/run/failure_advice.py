@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from remote.cluster.hosts import Host
+from remote.own_python import install_command
 from remote.plan.main_program import NO_PYTHON
 from remote.plan.pasted.arguments import Places
 from remote.plan.pasted.meanings import find_required_meaning
@@ -15,7 +16,13 @@ from remote.plan.pasted.script_facts import ScriptFacts
 from remote.plan.placeholders import find_shell_text
 from remote.plan.plan import Plan, Script
 from remote.plan.python_line import python_line
-from remote.run.state.types import Cause, MissingGpu, MissingOptions, MissingVariable
+from remote.run.state.types import (
+    Cause,
+    MissingGpu,
+    MissingOptions,
+    MissingTorch,
+    MissingVariable,
+)
 from remote.transport.registry import load_transport
 
 
@@ -36,6 +43,8 @@ def failure_advice(cause: Cause, plan: Plan, environment: Mapping[str, str] = os
         return _give_place(cause.lack, plan.script)
     if isinstance(cause.lack, MissingGpu):
         return _avoid_backend(cause.lack, plan.script, plan.world_size)
+    if isinstance(cause.lack, MissingTorch):
+        return _install(cause.lack.package, plan)
     return ""
 
 
@@ -66,6 +75,17 @@ def _give_place(lack: MissingOptions, script: Script) -> str:
         return ""
     command_line = shlex.join(_add_words(script.words, option_words))
     return f"each rank gets its own place by placeholders; write -- {command_line}"
+
+
+def _install(package: str, plan: Plan) -> str:
+    """Say how the ranks of a script get torch or torchvision."""
+    if plan.is_local:
+        command = install_command("'rankboard[local]'")
+        return f"install it with {command}; or put the Python that has it before the script"
+    return (
+        f"rankboard setup{plan.hosts_option} installs {package} on all hosts; or set python in "
+        f"{plan.hosts_file} to one that has it"
+    )
 
 
 def _avoid_backend(lack: MissingGpu, script: Script, world_size: int) -> str:

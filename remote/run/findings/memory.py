@@ -41,12 +41,12 @@ class MemoryAtDeath(Struct, frozen=True):
 
 
 def find_memory_at_death(run: RunState) -> MemoryAtDeath | None:
-    """Return the memory of the rank that a run failed of, if it was killed and the kernel has not
-    said why; None if that is not known."""
+    """Return the memory of the rank that a run failed of, if it was killed and neither the kernel
+    nor its agent has said why; None if that is not known."""
     rank = run.rank(run.cause.rank) if run.cause else None
     if rank is None or rank.exited is None or not rank.memory:
         return None
-    if rank.exited.signal != KILL or rank.exited.out_of_memory:
+    if rank.exited.signal != KILL or rank.exited.out_of_memory or rank.exited.stopped:
         return None
     host = run.hosts[rank.host]
     total = host.sample.memory_total or (host.hello.memory if host.hello else 0)

@@ -1,5 +1,5 @@
 """Finds what a script says that it lacks: a variable of its environment, options that its parser of
-arguments requires, or a GPU. Pure."""
+arguments requires, a GPU, or torch. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ import re
 from collections.abc import Sequence
 
 from remote.run.output.last_words import PREFIX
-from remote.run.state.types import Lack, MissingGpu, MissingOptions, MissingVariable
+from remote.run.state.types import (
+    Lack,
+    MissingGpu,
+    MissingOptions,
+    MissingTorch,
+    MissingVariable,
+)
 
 _NAME = r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
 _KEY_ERROR = re.compile(rf"^KeyError: '{_NAME}'$")
@@ -29,6 +35,7 @@ _ENVIRONMENT = re.compile(r"\benviron\b|\bgetenv\b")
 """In the traceback of a variable that is missing, and of no other key."""
 _ARGPARSE = re.compile(r"\berror: the following arguments are required: (?P<options>.+)$")
 _NO_GPU = re.compile(r"\bProcessGroup(?P<backend>NCCL) is only supported with GPUs, no GPUs found")
+_NO_TORCH = re.compile(r"^ModuleNotFoundError: No module named '(?P<package>torch|torchvision)'")
 _CLICK = re.compile(r"^Error: Missing option (?P<options>.+)$")
 
 
@@ -44,6 +51,9 @@ def find_missing(words: Sequence[str]) -> Lack | None:
         gpu_match = _NO_GPU.search(line)
         if gpu_match:
             return MissingGpu(gpu_match["backend"])
+        torch_match = _NO_TORCH.search(line)
+        if torch_match:
+            return MissingTorch(torch_match["package"])
         variable_name = _find_variable(line, is_of_environment=is_of_environment)
         if variable_name:
             return MissingVariable(variable_name)

@@ -112,7 +112,7 @@ class RankPhase(StrEnum):
         PhasePart.START,
         "joining the others",
         "has reached {port}, connects to the other ranks",
-        "inside {call}, no rank is missing",
+        "all ranks are inside {call}",
     )
     TRAINING = (Phase.TRAINING, PhasePart.STEPS, "training")
     SERVING = (Phase.SERVING, PhasePart.STEPS, "serving")

@@ -30,7 +30,14 @@ class MissingGpu:
     backend: str
 
 
-Lack = MissingVariable | MissingOptions | MissingGpu
+@dataclass(frozen=True, slots=True)
+class MissingTorch:
+    """The Python that runs the script has no torch, or no torchvision."""
+
+    package: str
+
+
+Lack = MissingVariable | MissingOptions | MissingGpu | MissingTorch
 
 
 class Evidence(IntEnum):

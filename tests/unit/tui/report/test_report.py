@@ -376,6 +376,7 @@ def test_the_submission_has_what_an_assignment_asks_for(made: Path) -> None:
     parts = ("loop", "models/lenet5", "datasets/digits", "sync/ring", "sync/ddp", "sync/none")
     assert {f"out/code/training/{part}.py" for part in parts} <= {*names}
     assert "rankboard study configuration/small.toml --local 4 --link 1gbit" in readme
+    assert "hosts file" in readme
     assert EVIL not in re.sub(r"^ {4}.*$", "", readme, flags=re.M)
     assert not any("__pycache__" in name for name in names)
     assert {one.date_time[0] for one in entries} == {datetime.now().year}
@@ -606,6 +607,7 @@ def test_a_submission_has_the_users_own_script(run: Run, tmp_path: Path) -> None
     with zipfile.ZipFile("report-mine/report-mine.zip") as archive:
         assert archive.read("report-mine/code/train.py") == b"print('mine')"
         assert "report-mine/configuration/mine.json" in archive.namelist()
+        assert "hosts file" not in archive.read("report-mine/README.md").decode()
     (tmp_path / "runs" / "mine" / "plan.mac").unlink()  # then anybody may have written the plan
     assert run(report, names=["mine"], submission=True).returncode == 0
     with zipfile.ZipFile("report-mine/report-mine.zip") as archive:

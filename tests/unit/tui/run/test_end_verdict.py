@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from remote.events import HostPhaseChanged
+from remote.events import HostPhaseChanged, Stalled, Stopping
 from remote.record.entry import Entry
 from remote.run.run_state import RunState
 from tests.kit.acted import until
@@ -94,6 +94,18 @@ def test_where_the_host_was_full_memory_may_be_the_reason() -> None:
 
 def test_where_nobody_counts_kills_none_is_denied() -> None:
     assert "not memory: 438 MiB of 24 GiB" in texts_of(judge(killed(platform="macOS")))
+
+
+def test_a_stalled_rank_that_its_agent_killed_did_not_die_of_memory() -> None:
+    history = History(plan(2)).training(12).rank(1, RankSample(1, 50.0, 1 << 20))
+    history.say(1, HostSample((50.0,), 1, 24 * GIB)).session(Stalled((1,), 31.0))
+    history.session(Stopping("stalled", by_person=False, final=True))
+    for rank in range(2):
+        history.rank(rank, Exited(rank, -9, "SIGKILL", stopped=True))
+    state = history.closed()
+    assert state.cause is not None
+    assert state.cause.rank == 1
+    assert not any("memory" in text for text in texts_of(judge(state)))
 
 
 def test_a_rank_that_raised_did_not_die_of_memory() -> None:

@@ -11,8 +11,9 @@ import pytest
 from remote.plan.plan import Plan, Script
 from remote.record import summary
 from remote.run.output.missing_inputs import find_missing as find
-from remote.run.state.types import Lack, MissingGpu, MissingOptions, MissingVariable
+from remote.run.state.types import Lack, MissingGpu, MissingOptions, MissingTorch, MissingVariable
 from tests.kit.histories import History, from_file, plan, said
+from training.agent.layout import NODE
 from training.wire.host_events import Exited
 from tui.run import failure_advice as hints
 from tui.run import outcome
@@ -25,6 +26,10 @@ ENVIRON = (
     "KeyError: 'MY_TOKEN'",
 )
 TOKEN = MissingVariable("MY_TOKEN")
+NO_TORCH = (
+    "Traceback (most recent call last):",
+    "ModuleNotFoundError: No module named 'torch'",
+)
 NO_GPU = ("ValueError: ProcessGroupNCCL is only supported with GPUs, no GPUs found!",)
 SAID: dict[str, tuple[tuple[str, ...], Lack | None]] = {
     "os.environ": (ENVIRON, TOKEN),
@@ -59,6 +64,8 @@ SAID: dict[str, tuple[tuple[str, ...], Lack | None]] = {
     "click": (("Error: Missing option '--rank' / '-r'.",), MissingOptions((("--rank", "-r"),))),
     "NCCL": (NO_GPU, MissingGpu("NCCL")),
     "NCCL, with the prefix of torch": ((f"[rank0]: {NO_GPU[0]}",), MissingGpu("NCCL")),
+    "torch": (NO_TORCH, MissingTorch("torch")),
+    "a module of torch": (("ModuleNotFoundError: No module named 'torch.mine'",), None),
     "an argument alone": (("a.py: error: the following arguments are required: data",), None),
     "anything else": (("ValueError: MY_TOKEN",), None),
 }
@@ -108,6 +115,18 @@ def test_the_advice_stands_below_the_cause(monkeypatch: pytest.MonkeyPatch) -> N
     assert "s3cret" not in json.dumps(summary.summarize(state))
     assert summary.summarize(state)["cause"]["lack"] == {"name": "MY_TOKEN"}
     assert "lack" not in summary.summarize(failed(SSH, "ValueError: bad").closed())["cause"]
+
+
+def test_ranks_without_torch_are_told_where_it_comes_from() -> None:
+    assert advice(from_file(SSH, "hosts.toml"), NO_TORCH) == (
+        "rankboard setup installs torch on all hosts; or set python in hosts.toml to one that has "
+        "it"
+    )
+    workdir = f"runs/{SSH.run}/{NODE}"
+    hosts = tuple(replace(host, transport="local", workdir=workdir) for host in SSH.hosts)
+    here = advice(replace(SSH, hosts=hosts), NO_TORCH)
+    assert "pip install" in here
+    assert "rankboard[local]" in here
 
 
 def options(*required: str, words: tuple[str, ...]) -> str:

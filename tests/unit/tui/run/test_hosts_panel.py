@@ -153,7 +153,7 @@ async def test_a_rank_that_a_signal_has_stopped_explains_the_start_and_a_busy_ho
             stage.session.say(rank, host_events.Launched((rank,)))
             stage.session.say(rank, host_events.Spawned(rank, 100 + rank))
             stage.session.say(rank, rank_events.Entered(rank, Phase.JOINING, call))
-        await until(pilot, lambda: "no rank is missing" in strip_text(stage))
+        await until(pilot, lambda: "all ranks are inside" in strip_text(stage))
         assert load in strip_text(stage)
         stage.session.say(1, by(STOPPED, 1))
         named = f"waiting for rank 1 on node2: is stopped, by SIGSTOP or a debugger, in {call}"

@@ -132,7 +132,7 @@ CASES: list[tuple[str, Callable[[], History], list[str]]] = [
     (
         "all have come",
         lambda: going(INIT),
-        [f"waiting for all 2 hosts: inside {INIT}, no rank is missing (12 s)"],
+        [f"waiting for all 2 hosts: all ranks are inside {INIT} (12 s)"],
     ),
     (
         "a worker of the program has not come",
@@ -245,7 +245,7 @@ def test_where_ranks_meet_is_named_if_hosts_cannot_connect_to_it() -> None:
     history.say(0, Connected("10.10.1.1", 9955, 0.1))
     history.say(1, Connected("10.10.1.1", 9955, 0.1, "Connection refused"))
     [text] = texts(history, 12.0)
-    assert text.startswith(f"waiting for all 2 hosts: inside {INIT}, no rank is missing; ")
+    assert text.startswith(f"waiting for all 2 hosts: all ranks are inside {INIT}; ")
     assert "node2 cannot connect to 10.10.1.1:9955: Connection refused (" in text
     for rank in range(4):
         history.rank(rank, leaves(rank))
@@ -263,7 +263,7 @@ def test_an_address_that_cannot_be_tried_is_not_known(address: str) -> None:
 def test_workers_that_do_not_find_each_other_are_waited_for() -> None:
     history = of_workers(late=3)
     history.rank(0, WorkerJoined(3, 0, 4, 503), by_worker(comes(3)))
-    assert texts(history, 12.0) == [f"waiting for node1: inside {INIT}, no rank is missing (12 s)"]
+    assert texts(history, 12.0) == [f"waiting for node1: all ranks are inside {INIT} (12 s)"]
 
 
 def test_a_name_that_a_host_makes_up_is_not_shown() -> None:
