@@ -82,11 +82,14 @@ def _apply_steps(run: RunState, record: Record, steps: StepColumns) -> None:
     first one, where it goes on from one like it.
     """
     for part in _split_alike(steps):
+        if len(part) <= FEW:
+            _apply_one_by_one(run, record, part)
+            continue
         others = part
-        if len(part) > FEW and not _goes_on(run, record, part):
+        if not _goes_on(run, record, part):
             _apply_one_by_one(run, record, part.part(0, 1))
             others = part.part(1)
-        if len(part) <= FEW or not _apply_at_once(run, record, others):
+        if not _apply_at_once(run, record, others):
             _apply_one_by_one(run, record, others)
 
 

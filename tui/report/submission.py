@@ -46,7 +46,7 @@ PACKAGE = "training"
 CACHE = "__pycache__"
 FILE_MODE = 0o644
 REPORT_FOLDER = "the report: open report.html in a browser; report.md is the same to edit"
-PLANS = "the plan of each run as JSON"
+RUN_PLANS = "the plan of each run as JSON"
 STUDY_FILES = (
     "the file of each study with all settings as it was run, the hosts file without what is private"
 )
@@ -205,7 +205,7 @@ def _write_readme(
     readme_lines += [f"- {escape_markdown(subject.heading)}" for subject in subjects]
     readme_lines += ["", markdown_row(("folder", "what it is")), "|---|---|"]
     readme_lines.append(markdown_row(("report/", REPORT_FOLDER)))
-    configuration = f"{STUDY_FILES}, and {PLANS}" if studies else PLANS
+    configuration = f"{STUDY_FILES}, and {RUN_PLANS}" if studies else RUN_PLANS
     readme_lines.append(markdown_row(("configuration/", configuration)))
     if log_names:
         classification = CLASSIFICATION if REPORT in log_names else ""

@@ -44,7 +44,7 @@ def failure_advice(cause: Cause, plan: Plan, environment: Mapping[str, str] = os
     if isinstance(cause.lack, MissingGpu):
         return _avoid_backend(cause.lack, plan.script, plan.world_size)
     if isinstance(cause.lack, MissingTorch):
-        return _install(cause.lack.package, plan)
+        return _install_torch(cause.lack.package, plan)
     return ""
 
 
@@ -77,7 +77,7 @@ def _give_place(lack: MissingOptions, script: Script) -> str:
     return f"each rank gets its own place by placeholders; write -- {command_line}"
 
 
-def _install(package: str, plan: Plan) -> str:
+def _install_torch(package: str, plan: Plan) -> str:
     """Say how the ranks of a script get torch or torchvision."""
     if plan.is_local:
         command = install_command("'rankboard[local]'")

@@ -8,7 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from remote.events import Attached, ClockMeasured
+from remote.events import Attached, ClockMeasured, SessionClosed
+from remote.events import encode as encode_as_launcher
 from remote.limits import LIMITS, Limits
 from remote.session.decision_input import DecisionInput
 from remote.session.intake import Intake
@@ -39,6 +40,16 @@ def test_a_host_may_leave_out_so_many_records(more: int, is_refused: bool) -> No
     intake = Intake(case.plan, Mock(), LIMITS)
     reason = intake.take_lines(0, [encode(record).encode()], inputs)
     assert ("it sent record" in reason) is is_refused
+
+
+def test_a_host_cannot_speak_as_a_launcher() -> None:
+    case = Case().started()
+    inputs = DecisionInput(case.run, case.links, {}, TIMES, case.now)
+    ledger = Mock()
+    record = Record(0, 0, case.run.hosts[0].seq + 1, case.now, SessionClosed())
+    line = encode_as_launcher(record).encode()
+    assert Intake(case.plan, ledger, LIMITS).take_lines(0, [line], inputs) == ""
+    ledger.take.assert_not_called()
 
 
 class RestartedRun:
