@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from tests.kit.forked_ranks import Forker
@@ -25,8 +26,12 @@ def waiting(started: Ranks) -> bool:
 
 
 def fds(pid: int) -> dict[int, str]:
-    folder = Path(f"/proc/{pid}/fd")
-    return {int(link.name): os.readlink(link) for link in folder.iterdir()}
+    """The open files of a process by number, without those that it closes meanwhile."""
+    found = {}
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found[int(link.name)] = os.readlink(link)
+    return found
 
 
 def test_a_rank_is_a_process_of_its_own(forked: Forker, tmp_path: Path) -> None:
