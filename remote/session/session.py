@@ -301,7 +301,8 @@ class Session:
         job = self.plan.job
         # About how many bytes each host has, as far as is known.
         expected_bytes = expected_sizes(job, self.state.ranks) if job else {}
-        return self._files.fetch(self._recorder.folder, host_indices, expected_bytes)
+        run_age = self._now() - self.state.started
+        return self._files.fetch(self._recorder.folder, host_indices, expected_bytes, run_age)
 
 
 def _size(message: Message) -> int:

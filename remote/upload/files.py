@@ -88,12 +88,14 @@ class FileTransfers:
         folder: Path,
         host_indices: Collection[int],
         expected_bytes: Mapping[int, int] | None = None,
+        run_age: float = math.inf,
     ) -> dict[int, str]:
         """Bring the results from these hosts, which are not lost, into `folder`, the run's
         directory: `hosts/<name>/…`.
 
-        `expected_bytes`: about how many bytes, by host, as far as is known; see `expected_sizes`. A
-        run that saves nothing costs nothing. What went wrong is for a warning: it says where the
+        `expected_bytes`: about how many bytes, by host, as far as is known; see `expected_sizes`.
+        `run_age`: seconds since the run began; files of a script that are older are named. A run
+        that saves nothing costs nothing. What went wrong is for a warning: it says where the
         results stay.
         """
         plan = self._plan
@@ -106,7 +108,12 @@ class FileTransfers:
                 self._tell(SESSION, missing_remark)
             return {}
         fetch_results = partial(
-            results.fetch_from_host, plan, self._transport, folder / FETCHED, expected_bytes or {}
+            results.fetch_from_host,
+            plan,
+            self._transport,
+            folder / FETCHED,
+            expected_bytes or {},
+            run_age,
         )
         problems = self._perform("fetching", sorted(host_indices), fetch_results)
         for host_index, host in enumerate(plan.hosts):

@@ -48,10 +48,11 @@ def fetch_from_host(
     transport: Transport,
     folder: Path,
     expected_bytes: Mapping[int, int],
+    run_age: float,
     transfer: Transfer,
 ) -> None:
-    """Bring the results of one host into a folder of its own in `folder`. Raises: OSError,
-    ValueError."""
+    """Bring the results of one host into a folder of its own in `folder`. `run_age`: the seconds
+    since the run began. Raises: OSError, ValueError."""
     patterns = patterns_to_fetch(plan)
     transfer.open(transport, "send", results_folder(plan, transfer.index), *patterns)
     listing = transfer.answer()
@@ -66,6 +67,10 @@ def fetch_from_host(
         with closing(Tree(str(folder / host_folder), str(folder / f".{host_folder}.new"))) as tree:
             _write_files(transfer, tree, entries, failed_paths)
         transfer.report(f"{count(len(entries), 'file')} ({size(transfer.size)}) fetched")
+        # The checkpoints of a job lie in a folder of the run, which no other run has written to.
+        old_paths = [entry.path for entry in entries if plan.script and entry.age > run_age]
+        if old_paths:
+            transfer.report(f"older than this run, which did not write them: {list_paths(old_paths)}")
     elif plan.script:
         transfer.report(f"no file there matches --fetch {' '.join(patterns)}")
     if failed_paths:

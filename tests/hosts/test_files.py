@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 from collections.abc import Mapping
 from dataclasses import replace
@@ -653,6 +654,20 @@ def test_results_by_patterns_never_leave_the_folder(
     files = FileTransfers(plan, Counting(), lambda *_: None)
     assert files.fetch(tmp_path / "run", [0]) == {}
     assert contents(tmp_path / "run").keys() == {f"{FETCHED}/node1/{name}" for name in names}
+
+
+def test_results_that_were_there_before_the_run_are_named(sshd: Sshd, tmp_path: Path) -> None:
+    work = tree(tmp_path / "work", {"new.pt": "n", "old.pt": "o"})
+    os.utime(work / "old.pt", (0, time.time() - 120))
+    (host,) = sshd.make_hosts(1)
+    plan = Plan("a-run", (replace(host, cwd=str(work)),), Script(("a",), fetch=("*.pt",)))
+    told = list[str]()
+    files = FileTransfers(plan, Counting(), lambda _, text: told.append(text))
+    assert files.fetch(tmp_path / "run", [0], run_age=100.0) == {}
+    assert [line for line in told if "older" in line] == [
+        "node1: older than this run, which did not write them: old.pt"
+    ]
+    assert contents(tmp_path / "run").keys() == {f"{FETCHED}/node1/{n}.pt" for n in ("new", "old")}
 
 
 @pytest.mark.parametrize(("pattern", "said"), [("*.pt", 0), ("*.csv", 1), ("none.pt", 1)])

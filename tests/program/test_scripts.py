@@ -90,6 +90,13 @@ def test_a_program_is_uploaded_and_its_results_come_back(sshd: Sshd, tmp_path: P
     files = {path.name: path.read_text() for path in folder.rglob("*.txt")}
     assert files == {"rank-0.txt": "hello", "rank-1.txt": "hello"}
     assert "/files/" in done.stdout
+    assert "older than this run" not in done.stderr
+    (tmp_path / "train.py").write_text("print('nothing to write')\n")
+    done = run(tmp_path, "--run", *over_ssh(sshd, 2), *words)
+    assert done.returncode == 0, done.stderr
+    for host, name in (("node1", "rank-0.txt"), ("node2", "rank-1.txt")):
+        told = f"{host}: older than this run, which did not write them: out/{name}"
+        assert told in done.stderr
 
 
 def test_a_script_of_a_course_runs_by_what_its_failures_say(

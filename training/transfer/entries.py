@@ -25,7 +25,8 @@ inode (ns), inode."""
 @dataclass(frozen=True)
 class FileEntry:
     """A file of `size` bytes with this SHA-256, perhaps executable; with `link`, a symbolic link
-    that leads there; or an empty folder."""
+    that leads there; or an empty folder. `age`: seconds since its contents changed, by the clock of
+    its machine, where that is told."""
 
     path: str
     size: int = 0
@@ -33,6 +34,7 @@ class FileEntry:
     executable: bool = False
     link: str = ""
     is_folder: bool = False
+    age: float = 0.0
 
 
 read_entry = decoder_of(FileEntry)

@@ -296,7 +296,9 @@ def _make_entries(root: str, path: str) -> list[FileEntry]:
         return []
     with open_file(full_path) as file:
         checksum = compute_digest(file, _report_working)
-        return [FileEntry(path, os.fstat(file).st_size, checksum, _is_executable(file_state))]
+        age = max(0.0, time.time() - file_state.st_mtime)
+        is_executable = _is_executable(file_state)
+        return [FileEntry(path, os.fstat(file).st_size, checksum, is_executable, age=age)]
 
 
 def _read_stdin() -> bytes:
