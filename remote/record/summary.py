@@ -229,7 +229,7 @@ def _summarize_mean(means: Means) -> dict[str, Any]:
         "seconds": means.seconds,
         **phase_seconds,
         **phase_shares,
-        "samples_per_second": means.throughput,
+        "samples_per_second": means.throughput or None,  # 0: not told
     }
 
 

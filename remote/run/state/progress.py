@@ -14,7 +14,7 @@ RISEN = 2.0
 NOT_LEARNED = "did not learn"
 WATCHED = "counting the steps of torch's optimiser"
 """The remark on a script of which steps are seen although it prints none."""
-TOTAL_HINT = 'printed lines such as "step 20/1000" give their total'
+TOTAL_HINT = 'how many there will be is not known: a printed line such as "step 20/1000" tells it'
 """What the log adds to it."""
 
 

@@ -322,6 +322,13 @@ def test_the_summary(tmp_path: Path) -> None:
     assert rank["torch"] == "2.14.1"
 
 
+def test_the_summary_tells_no_rate_of_samples_that_were_not_told() -> None:
+    state = History(plan(2)).training(steps=3, samples=0).done(0, 1).closed()
+    means = summary.summarize(state)["means"]["all_iterations"]
+    assert means["seconds"] == pytest.approx(0.1)
+    assert means["samples_per_second"] is None
+
+
 def two_epochs(made: Plan, *matrices: tuple[tuple[int, ...], ...]) -> RunState:
     """A run of two epochs, each with an evaluation."""
     history = History(made).training(steps=20)
