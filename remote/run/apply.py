@@ -37,6 +37,7 @@ def apply_record(run: RunState, record: Record) -> None:
         _apply_steps(run, record, record.event.unpack())
     else:
         _apply_one(run, record)
+    run.version += 1
 
 
 def _apply_one(run: RunState, record: Record) -> None:

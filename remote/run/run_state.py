@@ -23,6 +23,7 @@ from remote.run.series.step_times import NAN, Means, join_means
 from remote.run.state.epoch_tally import EpochTally
 from remote.run.state.host_state import HostState
 from remote.run.state.launcher_state import LauncherState
+from remote.run.state.once_per_state import once_per_state
 from remote.run.state.phases import RunPhase, Verdict
 from remote.run.state.progress import Restart, TrainingProgress
 from remote.run.state.rank_state import RankState
@@ -59,6 +60,8 @@ class RunState:
 
     def __init__(self, plan: Plan, limits: Limits = LIMITS) -> None:
         self.plan = plan
+        self.version = 0
+        """The number of records that it has taken in."""
         self.phase = RunPhase.STARTING
         self.verdict: Verdict | None = None
         """How it has ended; None while the run lives. Its `cause` may be known before."""
@@ -213,6 +216,7 @@ class RunState:
         return len(ranks) > 1 and all(rank.is_isolated for rank in ranks)
 
     @property
+    @once_per_state
     def means(self) -> Means:
         """Return the means over all iterations but the first, which warms up."""
         return self.join_means("warm")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from remote.session.notify import Notifier, Observer
     from remote.upload.files import FileTransfers
 
-BATCH = 1 << 16
+BATCH = 1 << 14
 """Bytes of journals after which a batch takes no more, so that `lock` is never held for long."""
 
 

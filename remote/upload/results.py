@@ -70,7 +70,8 @@ def fetch_from_host(
         # The checkpoints of a job lie in a folder of the run, which no other run has written to.
         old_paths = [entry.path for entry in entries if plan.script and entry.age > run_age]
         if old_paths:
-            transfer.report(f"older than this run, which did not write them: {list_paths(old_paths)}")
+            old_text = list_paths(old_paths)
+            transfer.report(f"older than this run, which did not write them: {old_text}")
     elif plan.script:
         transfer.report(f"no file there matches --fetch {' '.join(patterns)}")
     if failed_paths:

@@ -82,17 +82,20 @@ def over_ssh(sshd: Sshd, count: int) -> tuple[str, ...]:
 
 
 def test_a_program_is_uploaded_and_its_results_come_back(sshd: Sshd, tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text(WRITES)
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "train.py").write_text(WRITES)
     words = ("--upload", ".", "--fetch", "out/*.txt", "--", "train.py", "hello")
-    done = run(tmp_path, "--run", *over_ssh(sshd, 2), *words)
+    start = ("--run", *over_ssh(sshd, 2), *words)
+    done = run(mine, *start)
     assert done.returncode == 0, done.stderr
-    (folder,) = (tmp_path / "runs").glob("*/hosts")
+    (folder,) = (mine / "runs").glob("*/hosts")
     files = {path.name: path.read_text() for path in folder.rglob("*.txt")}
     assert files == {"rank-0.txt": "hello", "rank-1.txt": "hello"}
     assert "/files/" in done.stdout
     assert "older than this run" not in done.stderr
-    (tmp_path / "train.py").write_text("print('nothing to write')\n")
-    done = run(tmp_path, "--run", *over_ssh(sshd, 2), *words)
+    (mine / "train.py").write_text("print('nothing to write')\n")
+    done = run(mine, *start)
     assert done.returncode == 0, done.stderr
     for host, name in (("node1", "rank-0.txt"), ("node2", "rank-1.txt")):
         told = f"{host}: older than this run, which did not write them: out/{name}"

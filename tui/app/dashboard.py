@@ -23,6 +23,7 @@ from textual.notifications import Notification, Notify
 from textual.screen import Screen
 from textual.widgets import Input
 
+from remote.fair_lock import frame_gate
 from remote.format import count
 from remote.plan.serialize import OtherFormat
 from remote.record.events_file import RunFolderError
@@ -192,10 +193,12 @@ class Dashboard(InkedApp[None], Generic[RunsT]):
         if not is_live and isinstance(self.screen, Dialog) and self.screen.of_live:
             self.screen.dismiss(Leave.STAY)  # the question is out of date
         is_hidden = isinstance(self.screen, TooSmall)
+        frame_gate.close()
         # Also those beneath the top one, which a dialog does not cover as a whole.
         for screen in self.screen_stack:
             if isinstance(screen, LiveScreen) and screen.is_mounted and not is_hidden:
                 screen.tick()
+        self.call_after_refresh(frame_gate.open)
         if not is_live and self.is_left:
             self.exit()
 

@@ -15,6 +15,7 @@ from remote.run.findings.link_use import link_rate
 from remote.run.findings.rates import describe_staleness, is_halted, live_means
 from remote.run.findings.training_loss import (
     find_divergence_step,
+    find_training_loss,
     is_mean_beside_prints,
     join_losses,
 )
@@ -67,7 +68,8 @@ def find_headline(run: RunState, kind: ChartKind, row: int) -> float:
     if kind.id == "host_cpu":
         return 100 * run.hosts[0].cpu_share if len(run.hosts) == 1 else math.nan
     if kind.id == "loss":
-        training_loss = join_losses(run.ranks if row < 0 else run.ranks[row : row + 1])
+        ranks = run.ranks[row : row + 1]
+        training_loss = find_training_loss(run) if row < 0 else join_losses(ranks)
         return math.nan if training_loss is None else training_loss
     is_of_all = row < 0 or len(run.ranks) == 1
     if not is_of_all or kind.id not in HEADLINES:

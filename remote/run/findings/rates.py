@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from remote.run.run_state import RunState
 from remote.run.series.step_times import Means, join_means
+from remote.run.state.once_per_state import once_per_state
 from remote.run.state.phases import FATES, RunPhase
 from remote.run.state.rank_state import RankState
 
 
+@once_per_state
 def step_means(run: RunState) -> Means:
     """Return the means over the last steps of all ranks; once the run has ended, over all steps
     but the first.

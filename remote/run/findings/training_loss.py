@@ -8,10 +8,12 @@ from msgspec.structs import replace
 
 from remote.run.diagnosis.divergence import LossRise
 from remote.run.run_state import RunState
+from remote.run.state.once_per_state import once_per_state
 from remote.run.state.rank_state import Ranks
 from remote.statistics.mean import finite_mean
 
 
+@once_per_state
 def find_training_loss(run: RunState) -> float | None:
     """Return the training loss of a run now, or at its end; None before the first step.
 

@@ -176,14 +176,15 @@ class Downsampler:
         self.span = 1
         self._first = 0  # the number of the bucket in slot 0
         self._used = 0  # slots in use
-        # The figures of a bucket lie beside each other, as they come together.
+        # The figures of a bucket lie beside each other, as they come together. Slots are written
+        # to only once they are used: until then, they take no memory.
         places = (rows, capacity)
         shape = (rows, capacity, figures)
         names = shape if named else (rows, capacity, 0)
         self._x, self._other = np.zeros(places), np.zeros(places)
         self._points = np.zeros(places, np.int64)
         self._total, self._known = np.zeros(shape), np.zeros(shape, np.int32)
-        self._low, self._high = np.full(shape, np.inf), np.full(shape, -np.inf)
+        self._low, self._high = np.zeros(shape), np.zeros(shape)
         self._lowest, self._highest = (np.zeros(names, np.int32) for _ in range(2))
 
     @property
@@ -195,6 +196,7 @@ class Downsampler:
         return self._low, self._high, self._lowest, self._highest
 
     def _empty(self, slots: slice) -> None:
+        """Make these slots ready for use, whatever they had before."""
         for column in self._sums:
             column[:, slots] = 0
         self._low[:, slots] = np.inf
@@ -248,6 +250,8 @@ class Downsampler:
         if self._used:
             first = min(first, self._first)
             last = max(last, self._first + self._used - 1)
+        elif not self._recent:
+            first -= first % 2  # 0 for 1: an even one takes half the time to merge
         halvings = 0
         if self._recent and last - first >= self._capacity:
             first = last - self._capacity // 2 + 1
@@ -257,7 +261,9 @@ class Downsampler:
             self._halve()
         self._shift(self._first - (first >> halvings))
         self._first = first >> halvings
-        self._used = (last >> halvings) - self._first + 1
+        used = (last >> halvings) - self._first + 1
+        self._empty(slice(self._used, used))
+        self._used = used
 
     def _halve(self) -> None:
         """Merge each two neighbours."""
@@ -272,20 +278,23 @@ class Downsampler:
             extremes = further(left, right)
             if self._named:
                 left_names, right_names = self._neighbours(names, 0)
-                _fill(names, np.where(extremes == left, left_names, right_names), 0)
-            _fill(ends, extremes, none)
+                _fill(names, np.where(extremes == left, left_names, right_names))
+            _fill(ends, extremes)
         for column in self._sums:
             with np.errstate(invalid="ignore", over="ignore"):
-                _fill(column, np.add(*self._neighbours(column, 0)), 0)
+                _fill(column, np.add(*self._neighbours(column, 0)))
         last = self._first + self._used - 1
         self._first >>= 1
         self._used = (last >> 1) - self._first + 1
 
     def _neighbours(self, column: Array, none: float) -> tuple[Array, Array]:
-        """Return the left and right halves of each merged pair, padded with `none`."""
+        """Return the left and right halves of each pair to merge, padded with `none`."""
+        column = column[:, : self._used]
+        edge = np.full_like(column[:, :1], none)
         if self._first % 2:
-            edge = np.full_like(column[:, :1], none)
-            column = np.concatenate([edge, column, edge], axis=1)
+            column = np.concatenate([edge, column], axis=1)
+        if column.shape[1] % 2:
+            column = np.concatenate([column, edge], axis=1)
         return column[:, 0::2], column[:, 1::2]
 
     def _shift(self, by: int) -> None:
@@ -298,14 +307,12 @@ class Downsampler:
         for column in (*self._sums, *self._ends):
             column[:, first : first + count] = column[:, gone : gone + count]
         self._empty(slice(0, first))
-        self._empty(slice(first + count, None))
+        self._used = first + count
 
     def rewind(self, x: float) -> None:
         """Forget the buckets that begin at `x` or behind it."""
         keep = max(0, -int(-x // self.span) - self._first)
-        if keep < self._used:
-            self._empty(slice(keep, None))
-            self._used = keep
+        self._used = min(self._used, keep)
 
     def resized(self, rows: int, capacity: int) -> Downsampler:
         """Return the same with so many rows, at least as many as now, and buckets of each."""
@@ -365,8 +372,6 @@ def _flat(column: Array) -> Array:
     return column.reshape(-1, *column.shape[2:])
 
 
-def _fill(column: Array, slots: Array, none: float) -> None:
-    """Put these into the first slots of all rows, and `none` into the others."""
-    used = slots.shape[1]
-    column[:, :used] = slots
-    column[:, used:] = none
+def _fill(column: Array, slots: Array) -> None:
+    """Put these into the first slots of all rows."""
+    column[:, : slots.shape[1]] = slots

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import add, attrgetter
+from operator import add, attrgetter, sub
 from struct import Struct, pack
 from typing import Any
 
@@ -81,7 +81,7 @@ _NUM_SUMS = len(_NO_ITERATIONS)
 
 
 def _means_between(before: _Sums, after: _Sums) -> Means:
-    return _means_of(end - begin for begin, end in zip(before, after, strict=True))
+    return _means_of(map(sub, after, before))
 
 
 def _means_of(sums: Iterable[float]) -> Means:
@@ -122,6 +122,7 @@ class StepTotals:
         "_stride",
         "_sync",
         "_untimed",
+        "_warm",
         "count",
         "longest",
     )
@@ -140,6 +141,7 @@ class StepTotals:
         self._kept = array("d")
         self._stride = 1
         self._sorted: tuple[int, list[float]] = (0, [])
+        self._warm = (0, Means())
 
     def begin_after(self, step: int) -> None:
         """Take in that no iteration up to this one has a time, so that none that has one warms up.
@@ -222,7 +224,10 @@ class StepTotals:
     @property
     def warm(self) -> Means:
         """Return the means over all iterations but the first, which warms up."""
-        return _means_between(self._first, self._sums())
+        # Kept: once a run has ended, each figure of it asks for those of all ranks.
+        if self._warm[0] != self.count:
+            self._warm = (self.count, _means_between(self._first, self._sums()))
+        return self._warm[1]
 
     @property
     def whole(self) -> Means:

@@ -354,7 +354,7 @@ def test_lines_in_memory_are_bounded_by_number_too() -> None:
 
 def test_to_take_many_small_messages_is_linear_in_their_number(tmp_path: Path) -> None:
     session = session_of(Stage(waits_once), tmp_path, Limits())
-    for _ in range(20_000):
+    for _ in range(10_000):
         session._put(Asked(lambda: None))
     began = time.process_time()
     session._turn()

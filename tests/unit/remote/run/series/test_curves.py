@@ -75,6 +75,51 @@ def test_points_may_come_in_any_order() -> None:
     assert list(shuffled.ends(0, 0)[0]) == list(sorted_.ends(0, 0)[0])
 
 
+@pytest.mark.parametrize("recent", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_each_bucket_has_what_came_to_it_since_the_last_restart(seed: int, recent: bool) -> None:
+    dice = random.Random(seed)
+    buckets = Downsampler(1, 2, 8, recent=recent)
+    came: list[tuple[int, int, float]] = []
+    newest = dice.randrange(20)
+    forgotten = -1  # up to here, recent buckets may be gone
+    for _ in range(60):
+        if came and dice.random() < 0.15:
+            newest = max(0, newest - dice.randrange(6))
+            buckets.rewind(newest)
+            span = buckets.span
+            came = [one for one in came if one[1] // span * span < newest]
+        rows = [dice.randrange(2) for _ in range(dice.randrange(1, 6))]
+        places = [max(0, newest + dice.randrange(-2, 5)) for _ in rows]
+        values = [dice.gauss(0, 1) for _ in rows]
+        came += zip(rows, places, values, strict=True)
+        newest = max(newest, *places)
+        if recent:
+            forgotten = max(forgotten, newest - 4)
+        x = np.array(places, float)
+        row = np.array(rows)
+        buckets.add(GatheredPoints.gather(row, row, x, x / 10, np.array([values]).T))
+        for row_number in (0, 1):
+            wanted: dict[int, list[float]] = {}
+            for of, place, value in came:
+                if of == row_number:
+                    wanted.setdefault(place // buckets.span, []).append(value)
+            _, _, filled = buckets.columns(row_number)
+            low, high, *_ = buckets.ends(0, row_number)
+            mean = buckets.mean(0, row_number)
+            first = int(buckets.begin // buckets.span)
+            found = {
+                first + slot: (low[slot], high[slot], mean[slot])
+                for slot in np.flatnonzero(filled).tolist()
+                if first + slot > forgotten
+            }
+            assert found == {
+                number: pytest.approx((min(values), max(values), sum(values) / len(values)))
+                for number, values in wanted.items()
+                if number > forgotten
+            }
+
+
 def test_recent_buckets_keep_each_of_the_last_points() -> None:
     buckets = Downsampler(1, 1, 64, recent=True)
     for start in range(0, 5_000, 10):
