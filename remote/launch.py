@@ -108,7 +108,7 @@ class Launcher:
         values = forwarded(plan, os.environ)
         plan = replace(plan, label=marks.checked_name(name))
         recorder = Recorder(self.runs_dir, plan)
-        session = Session(_with_fixed_place(plan), self.transport, recorder, _cwd(plan), values)
+        session = Session(_with_script_facts(plan), self.transport, recorder, _cwd(plan), values)
         session.notifier = self.notifier
         return session
 
@@ -173,7 +173,7 @@ class Launcher:
         kept."""
         from remote.session.examination import Examination
 
-        return Examination(_with_fixed_place(plan), self.transport)
+        return Examination(_with_script_facts(plan), self.transport)
 
 
 def find_pasted_ranks(plan: Plan) -> PastedLine | None:
@@ -190,13 +190,19 @@ def find_pasted_ranks(plan: Plan) -> PastedLine | None:
     return find_pasted_line(plan.script.words, read_source, is_one_per_host=is_one_per_host)
 
 
-def _with_fixed_place(plan: Plan) -> Plan:
-    """Return the plan with the place that its script fixes, which the first host is to check."""
+def _with_script_facts(plan: Plan) -> Plan:
+    """Return the plan with what its script says of what the hosts are to check."""
     if not plan.script or not plan.policy.doctor:
         return plan
-    from remote.plan.fixed_place import find_fixed_place
+    from remote.plan.fixed_place import find_fixed_place, imports_torch
 
-    return replace(plan, fixed_place=find_fixed_place(plan.script.words, _make_source_reader(plan)))
+    words = plan.script.words
+    read_source = _make_source_reader(plan)
+    return replace(
+        plan,
+        fixed_place=find_fixed_place(words, read_source),
+        imports_torch=imports_torch(words, read_source),
+    )
 
 
 def _make_source_reader(plan: Plan) -> ReadSource:

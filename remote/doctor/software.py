@@ -35,12 +35,16 @@ def _minor_version(hello: Hello) -> str:
 
 def check_torch(checked: CheckedHost) -> HostFinding | str:
     """Compare the version of torch and what it was built for. A script may do without, if all hosts
-    do."""
+    do; one that imports it may bring its own."""
     hello = checked.hello
     usual_version = checked.usual(_torch_version)
-    if not hello.torch and (checked.plan.job or usual_version):
+    is_needed = bool(checked.plan.job or usual_version)
+    if not hello.torch and (is_needed or checked.plan.imports_torch):
         problem_text = f"{hello.executable} (Python {hello.python}) has no torch"
-        return HostFinding(FAILED, problem_text, _advise_on_torch(checked, "torch torchvision"))
+        advice = _advise_on_torch(checked, "torch torchvision")
+        if is_needed:
+            return HostFinding(FAILED, problem_text, advice)
+        return HostFinding(WARNING, f"{problem_text}, which the script imports", advice)
     if _torch_version(hello) != usual_version:
         host_names = checked.names(lambda other_hello: _torch_version(other_hello) == usual_version)
         problem_text = (
@@ -60,17 +64,17 @@ def _install(checked: CheckedHost, packages: str, options: str = "") -> str:
         if python == sys.executable:
             packages = "'rankboard[local]'"
         return f"install it with {install_command(packages, python)}"
-    pip_command = f"{python} -m pip install {packages}"
     setup_command = f"rankboard setup{checked.plan.hosts_option}{options}"
     return (
-        f"{setup_command} installs it on all hosts; by hand, in an environment of your own there: "
-        f"{pip_command}"
+        f"{setup_command} installs it on all hosts; by hand there: "
+        f"{python} -m venv ~/torch && ~/torch/bin/pip install {packages}, and set python to "
+        "~/torch/bin/python"
     )
 
 
 def _advise_on_torch(checked: CheckedHost, packages: str, options: str = "") -> str:
     install_advice = _install(checked, packages, options)
-    return f"{install_advice}; or set python in {checked.plan.hosts_file} to one that has it"
+    return f"{install_advice}; or set python in {checked.plan.hosts_file} to one that has torch"
 
 
 def _torch_version(hello: Hello) -> str:

@@ -1,16 +1,19 @@
-"""The place where the ranks of a script meet, as far as the script fixes it itself. Pure, but for
-the sources that a caller reads."""
+"""What the checks before a start ask of a script: the place where its ranks meet, as far as it
+fixes that itself, and whether it imports torch. Pure, but for the sources that a caller reads.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
+from remote.plan.main_program import PYTHONS
 from remote.plan.pasted.arguments import GivenOption, read_given
 from remote.plan.pasted.line import ReadSource, read_script, split_line
 from remote.plan.pasted.meanings import MASTER_MEANINGS, Meaning
 from remote.plan.pasted.script_facts import PORTS, ScriptFacts
 from remote.plan.plan import FixedPlace, FixedPort
+from remote.plan.python_line import python_line
 
 _PORT_MEANINGS = (Meaning.MASTER_PORT, Meaning.MASTER_URL)
 _PORT_OF_ADDRESS = re.compile(r"[^\s,]*:(\d+)/?")
@@ -30,6 +33,15 @@ def find_fixed_place(words: Sequence[str], read_source: ReadSource) -> FixedPlac
         if not any(option.meaning in MASTER_MEANINGS for option in given):
             addresses |= dict.fromkeys(facts.addresses)
     return FixedPlace(tuple(ports.values()), tuple(addresses))
+
+
+def imports_torch(words: Sequence[str], read_source: ReadSource) -> bool:
+    """Return True if the words are a script that imports torch, run by the Python of its host."""
+    python_words = python_line(words)
+    if not python_words or python_words.interpreter not in ("", *PYTHONS):
+        return False
+    facts, _ = read_script(words, "", read_source)
+    return any(module.partition(".")[0] == "torch" for module in facts.modules)
 
 
 def _find_ports(given: Sequence[GivenOption], facts: ScriptFacts) -> Iterator[FixedPort]:

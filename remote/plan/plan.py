@@ -193,6 +193,9 @@ class Plan:
     """The name that a person gave the run at its start."""
     fixed_place: FixedPlace = NOWHERE
     """Where the ranks meet if a script fixes it, for the checks before a start; not recorded."""
+    imports_torch: bool = False
+    """The source of a script that the host's own Python runs imports torch, for the same checks;
+    not recorded."""
     rules_left_out: int = 0
     """How many rules for its output the recorded plan has that are not used, as somebody else may
     have written them."""

@@ -54,7 +54,7 @@ def dump(plan: Plan) -> str:
     for host in plan_data["hosts"]:
         del host["hosts_file"]
     # These say how this plan was made or read, not what it is.
-    del plan_data["rules_left_out"], plan_data["fixed_place"]
+    del plan_data["rules_left_out"], plan_data["fixed_place"], plan_data["imports_torch"]
     # Plans without a name stay byte for byte what they were before there were names.
     if not plan.label:
         del plan_data["label"]

@@ -103,9 +103,8 @@ class FileTransfers:
             return {}
         # The results of ranks on this machine are where they belong already.
         if is_here(plan.hosts):
-            missing_remark = results.explain_missing_here(plan)
-            if missing_remark:
-                self._tell(SESSION, missing_remark)
+            if not results.matches_here(plan):
+                self._tell(SESSION, results.explain_missing(plan, "here"))
             return {}
         fetch_results = partial(
             results.fetch_from_host,
@@ -116,6 +115,9 @@ class FileTransfers:
             run_age,
         )
         problems = self._perform("fetching", sorted(host_indices), fetch_results)
+        # Often only rank 0 saves, so that most hosts have nothing.
+        if plan.script and not problems and not any(done.offered for done in self._open):
+            self._tell(SESSION, results.explain_missing(plan, "on the hosts"))
         for host_index, host in enumerate(plan.hosts):
             if host_index not in host_indices:
                 problems[host_index] = f"{host.name}: it is lost"

@@ -58,6 +58,7 @@ def fetch_from_host(
     listing = transfer.answer()
     entries = entries_of(listing["entries"])
     failed_paths = [str(path) for path, _ in listing["unread"]]
+    transfer.offered = len(entries)
     _check(entries, transfer.limits, expected_bytes.get(transfer.index))
     if entries:
         host_folder = folder_name(transfer.host.name)
@@ -66,27 +67,28 @@ def fetch_from_host(
         make_folder(folder, exist_ok=True)
         with closing(Tree(str(folder / host_folder), str(folder / f".{host_folder}.new"))) as tree:
             _write_files(transfer, tree, entries, failed_paths)
-        transfer.report(f"{count(len(entries), 'file')} ({size(transfer.size)}) fetched")
+        files_text = f"{count(len(entries), 'file')} ({size(transfer.size)})"
+        transfer.report(f"{files_text} fetched into {folder / host_folder}")
         # The checkpoints of a job lie in a folder of the run, which no other run has written to.
         old_paths = [entry.path for entry in entries if plan.script and entry.age > run_age]
         if old_paths:
             old_text = list_paths(old_paths)
             transfer.report(f"older than this run, which did not write them: {old_text}")
-    elif plan.script:
-        transfer.report(f"no file there matches --fetch {' '.join(patterns)}")
     if failed_paths:
         raise ValueError(
             f"{list_paths(failed_paths)} could not be read there, or changed meanwhile"
         )
 
 
-def explain_missing_here(plan: Plan) -> str:
-    """Say that no file of this machine matches, if the ranks ran here; "" if one does."""
-    patterns = patterns_to_fetch(plan)
-    matching_paths = Search(folders=True).find(patterns, plan.cwd(0))
-    if any(map(os.path.lexists, matching_paths)):
-        return ""
-    return f"no file here matches --fetch {' '.join(patterns)}"
+def matches_here(plan: Plan) -> bool:
+    """Return True if a file of this machine, on which the ranks ran, is one to fetch."""
+    matching_paths = Search(folders=True).find(patterns_to_fetch(plan), plan.cwd(0))
+    return any(map(os.path.lexists, matching_paths))
+
+
+def explain_missing(plan: Plan, where: str) -> str:
+    """Say that no file is one to fetch."""
+    return f"no file {where} matches --fetch {' '.join(patterns_to_fetch(plan))}"
 
 
 def folder_name(host_name: str) -> str:

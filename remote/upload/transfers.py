@@ -38,6 +38,8 @@ class Transfer:
     """What it does, such as `uploading`."""
     tell: Tell
     channel: Channel | None = None
+    offered: int = 0
+    """Files that the host has for us."""
     files: int = 0
     size: int = 0
     files_moved: int = 0

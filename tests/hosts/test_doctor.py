@@ -246,6 +246,19 @@ def test_the_worth_of_leaving_a_host_out_is_estimated_from_cores() -> None:
     assert estimate_exclusion(plan(), hellos(), []) is None
 
 
+def test_a_script_that_imports_torch_is_warned_where_no_host_has_it() -> None:
+    script = replace(plan(), work=Script(("train.py",)))
+    bare = [hello(n, torch="", backends=()) for n in (1, 2, 3)]
+    assert "torch" not in {found.check for found in check(script, bare) if found.outcome != "ok"}
+    warned = [
+        found
+        for found in check(replace(script, imports_torch=True), bare)
+        if found.check == "torch" and found.outcome == "warning"
+    ]
+    assert [found.host for found in warned] == [0, 1, 2]
+    assert "rankboard setup" in warned[0].advice
+
+
 def test_without_torch_setup_comes_before_pip() -> None:
     """Which the Python of Debian refuses."""
     for facts in ({"torch": ""}, {"torch": "2.13.0+cpu"}):

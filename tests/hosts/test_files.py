@@ -583,7 +583,8 @@ def test_checkpoints_come_back_once(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "run" / FETCHED / "node1" / step / "model.pt").write_bytes(b"x" * 100_000)
     fetch.told.clear()
     assert fetch() == {}
-    assert fetch.told.count("node1: 3 files (97.7 KiB) fetched") == 1
+    fetched_text = f"node1: 3 files (97.7 KiB) fetched into {tmp_path / 'run' / FETCHED / 'node1'}"
+    assert fetch.told.count(fetched_text) == 1
     assert len(fetch.told) == 2
     assert (tmp_path / "run" / FETCHED / "node1" / step / "model.pt").read_bytes() == b"m" * 100_000
 
@@ -667,7 +668,26 @@ def test_results_that_were_there_before_the_run_are_named(sshd: Sshd, tmp_path: 
     assert [line for line in told if "older" in line] == [
         "node1: older than this run, which did not write them: old.pt"
     ]
+    ages = {
+        path.name: time.time() - path.stat().st_mtime for path in (tmp_path / "run").rglob("*.pt")
+    }
+    assert ages == {"new.pt": pytest.approx(0, abs=60), "old.pt": pytest.approx(120, abs=60)}
     assert contents(tmp_path / "run").keys() == {f"{FETCHED}/node1/{n}.pt" for n in ("new", "old")}
+
+
+def test_only_where_no_host_has_a_result_it_is_missed(sshd: Sshd, tmp_path: Path) -> None:
+    hosts = [
+        replace(host, cwd=str(tree(tmp_path / host.name, {f"{host.name}.pt": "m"})))
+        for host in sshd.make_hosts(2)
+    ]
+    told = list[str]()
+    for pattern in ("node1.pt", "*.csv"):
+        plan = Plan("a-run", tuple(hosts), Script(("a",), fetch=(pattern,)))
+        files = FileTransfers(plan, Counting(), lambda _, text: told.append(text))
+        assert files.fetch(tmp_path / "run", [0, 1]) == {}
+    assert [line for line in told if "no file" in line] == [
+        "no file on the hosts matches --fetch *.csv"
+    ]
 
 
 @pytest.mark.parametrize(("pattern", "said"), [("*.pt", 0), ("*.csv", 1), ("none.pt", 1)])

@@ -201,7 +201,9 @@ class Files:
     def upload(self) -> dict[int, str]:
         return {}
 
-    def fetch(self, folder: Path, hosts: tuple[int, ...], expected: object) -> dict[int, str]:
+    def fetch(
+        self, folder: Path, hosts: tuple[int, ...], expected: object, run_age: float
+    ) -> dict[int, str]:
         return {}
 
     def stop(self) -> None:

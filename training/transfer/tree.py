@@ -11,6 +11,7 @@ import hashlib
 import os
 import socket
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import groupby
@@ -146,6 +147,9 @@ class Tree:
             for chunk in chunks:
                 checksum.update(chunk)
                 write_all(file, chunk)
+            if 0 < entry.age < time.time():
+                changed_at = time.time() - entry.age
+                os.utime(file, (changed_at, changed_at))
         finally:
             os.close(file)
         if checksum.hexdigest() != entry.digest:

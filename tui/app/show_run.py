@@ -291,7 +291,8 @@ def check_terminal() -> None:
     """Raises: UsageError, if no dashboard can be shown."""
     if not is_on_terminal():
         raise UsageError(
-            "the dashboard needs a terminal on stdin, stdout and stderr; without one, use --run"
+            "the dashboard needs a terminal on stdin, stdout and stderr; without one, use --run "
+            "to start, and rankboard logs to read a run"
         )
 
 

@@ -87,7 +87,7 @@ def runs(
     the hosts.
 
     Runs that ended before their first step, such as refused ones, are listed with --all, or where
-    no others fit. A run of your own script counts if none of its ranks was started.
+    no others fit. A run of your own script is always listed once its ranks were started.
 
     Examples:
       rankboard runs sync=ring nodes=4 'loss<0.5'

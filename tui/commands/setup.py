@@ -31,6 +31,9 @@ from tui.kit.exit import UNREACHABLE, USAGE, refusing
 from tui.kit.narrate import echo, narrate
 from tui.kit.prompt import confirm
 
+CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+"""The index of PyTorch with its builds for CPUs."""
+
 
 def setup(
     *,
@@ -48,7 +51,7 @@ def setup(
         str,
         Parameter(
             metavar="URL",
-            help="the package index for pip, such as https://download.pytorch.org/whl/cpu",
+            help=f"the package index for pip, such as {CPU_INDEX}",
         ),
     ] = "",
     yes: Yes = False,
@@ -133,10 +136,11 @@ def _confirm_install(
     lacking: Sequence[HostPackages], wanted_packages: WantedPackages, yes: bool
 ) -> bool:
     """Say what would be done, and ask whether to do it."""
-    narrate(
-        f"pip will install {' '.join(wanted_packages.requirements)} and their dependencies "
-        "(hundreds of MB to several GB)"
-    )
+    requirements = " ".join(wanted_packages.requirements)
+    size_text = "hundreds of MB to several GB"
+    if not wanted_packages.index:
+        size_text += f"; on hosts without GPUs, --index-url {CPU_INDEX} takes some 200 MB"
+    narrate(f"pip will install {requirements} and their dependencies ({size_text})")
     for packages in lacking:
         narrate(f"    on {packages.host.name} into {packages.venv.removesuffix('/bin/python')}")
     return confirm("continue? [y/N]", yes)

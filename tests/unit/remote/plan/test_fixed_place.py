@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from remote.plan.fixed_place import find_fixed_place
+from remote.plan.fixed_place import find_fixed_place, imports_torch
 from remote.plan.plan import FixedPort
 
 COURSE = """
@@ -84,3 +84,19 @@ def test_an_address_that_is_fixed(source: str, addresses: tuple[str, ...]) -> No
     assert find_fixed_place(words, lambda _: source).addresses == addresses
     given = [*words, "--master-ip", "{master_addr}"]
     assert find_fixed_place(given, lambda _: source).addresses == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "source", "is_needed"),
+    [
+        ("train.py --lr 1", "import torch.nn as nn", True),
+        ("python -u train.py", "def main():\n    from torch import nn", True),
+        ("/opt/venv/bin/python train.py", "import torch", False),  # which may have it
+        ("conda run -n mine python train.py", "import torch", False),
+        ("train.py", "import torchmetrics, numpy", False),
+    ],
+)
+def test_a_script_of_the_hosts_own_python_says_whether_it_needs_torch(
+    line: str, source: str, is_needed: bool
+) -> None:
+    assert imports_torch(shlex.split(line), lambda _: source) is is_needed
