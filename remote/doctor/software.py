@@ -44,7 +44,8 @@ def check_torch(checked: CheckedHost) -> HostFinding | str:
         advice = _advise_on_torch(checked, "torch torchvision")
         if is_needed:
             return HostFinding(FAILED, problem_text, advice)
-        return HostFinding(WARNING, f"{problem_text}, which the script imports", advice)
+        problem_text += ", which the script imports"
+        return HostFinding(WARNING, problem_text, advice, value="none")
     if _torch_version(hello) != usual_version:
         host_names = checked.names(lambda other_hello: _torch_version(other_hello) == usual_version)
         problem_text = (
