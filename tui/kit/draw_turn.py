@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from remote.run.run_state import RunState
+from remote.run.state.phases import RunPhase
 
 RANKS = 256
 """Ranks for which a tick may look at each; of more, only one of several ticks does."""
@@ -14,7 +17,9 @@ class DrawTurn:
 
     def __init__(self) -> None:
         self._tick = 0
-        self._stage: tuple[object, ...] = ()
+        self._due_at = math.inf
+        self._run: RunState | None = None
+        self._phase: RunPhase | None = None
 
     def has_come(self, every: int, place: int = 0) -> bool:
         """Count a tick. Returns whether it is number `place` of `every` ticks."""
@@ -23,12 +28,19 @@ class DrawTurn:
 
     def has_come_for(self, run: RunState, place: int = 0) -> bool:
         """The same for what looks at each rank of a run. It comes at once where the run is another
-        one, or in another phase."""
-        run_stage = run, run.phase
-        # Asked first: `or` would skip counting the tick.
-        is_other = run_stage != self._stage
-        self._stage = run_stage
-        return self.has_come(ticks(len(run.ranks)), place) or is_other
+        one. In another phase, places 0 and 1 come at once, and each further one a tick later."""
+        every = ticks(len(run.ranks))
+        has_come = self.has_come(every, place)
+        if run is not self._run:
+            self._due_at = self._tick
+        elif run.phase is not self._phase:
+            self._due_at = self._tick + (max(0, place - 1) if every > 1 else 0)
+        self._run = run
+        self._phase = run.phase
+        has_come = has_come or self._tick >= self._due_at
+        if has_come:
+            self._due_at = math.inf
+        return has_come
 
 
 def ticks(ranks: int) -> int:

@@ -540,6 +540,30 @@ def test_at_the_end_of_a_run_all_is_drawn_at_once_then_in_turns_again(
     assert [table.has_come_for(other) for _ in range(2)] == [True, True], "as of a replay"
 
 
+def test_costly_parts_of_many_ranks_are_not_drawn_together_when_the_run_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turn, "RANKS", 1)
+    run = acted(1, 8).state
+    verdict, strip, table = (DrawTurn() for _ in range(3))
+
+    def tick() -> tuple[bool, ...]:
+        turns = ((verdict, 1), (strip, 2), (table, 3))
+        return tuple(one.has_come_for(run, place) for one, place in turns)
+
+    assert tick() == (True, True, True), "the first drawing"
+    for _ in range(3):
+        tick()
+    run.phase = RunPhase.ENDED
+    assert [tick() for _ in range(5)] == [
+        (True, False, False),
+        (False, True, False),
+        (False, False, True),
+        (False, False, False),
+        (True, False, False),
+    ]
+
+
 async def test_of_many_ranks_the_table_is_drawn_at_its_turn_and_at_once_when_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
