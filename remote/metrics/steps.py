@@ -90,18 +90,19 @@ class StepTable:
         return float(column_values[np.isfinite(column_values)].sum())
 
     def samples_per_second(self, *, are_apart: bool = False) -> float:
-        """Return samples per second of all ranks together; NaN without steps.
+        """Return samples per second of all ranks together; NaN without steps, and of a script that
+        does not tell them.
 
         It is their mean if they `are_apart`: each trains a model of its own.
         """
-        if not len(self):
-            return float("nan")
         total_rate = 0.0
         for rank in self.ranks:
             rank_steps = self.by_rank(rank)
             seconds = rank_steps.total("seconds")
             if seconds > 0:
                 total_rate += rank_steps.total("samples") / seconds
+        if not total_rate:
+            return float("nan")
         return total_rate / len(self.ranks) if are_apart else total_rate
 
     def mean_over_ranks(self, column: str) -> tuple[Ints, Floats]:

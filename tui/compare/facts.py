@@ -147,7 +147,7 @@ def read_results(compared: ComparedRun) -> dict[str, Any]:
         "test_loss": evaluation.loss if evaluation else None,
         "test_accuracy": evaluation.accuracy if evaluation else None,
         "step_seconds": step_seconds,
-        "samples_per_second": means.samples_per_second(are_apart=run.trains_apart) or math.nan,
+        "samples_per_second": means.samples_per_second(are_apart=run.trains_apart),
         "sync_share": sync_seconds / step_seconds if step_seconds > 0 else math.nan,
         "bytes_per_step": sent_bytes,
         "training_seconds": run.summary["training_seconds"],

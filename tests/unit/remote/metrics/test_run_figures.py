@@ -208,6 +208,13 @@ def test_a_users_program_has_no_steps(tmp_path: Path) -> None:
     assert run.zero == run.started
 
 
+def test_a_script_that_tells_no_samples_has_no_rate_of_them(tmp_path: Path) -> None:
+    history = History(plan(2, script=True)).training(steps=20, samples=0)
+    run = read_figures(recorded(tmp_path, history.session(SessionClosed())))
+    assert run.step_seconds() == pytest.approx(0.1)
+    assert math.isnan(run.samples_per_second())
+
+
 @pytest.mark.parametrize("script", [True, False])
 def test_only_a_users_program_has_metrics(tmp_path: Path, script: bool) -> None:
     said = f"{PREFIX}{dumps(to_object(ScriptMetrics(0, 1, 0.0, (('val_loss', 2.5),))))}"
