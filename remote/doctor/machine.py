@@ -46,13 +46,14 @@ def check_disk(checked: CheckedHost) -> HostFinding | str:
     advice = advise_room(host.workdir, host.hosts_file)
     if not free_bytes:
         return "not known"
+    free_text = f"{size(free_bytes)} free"
     room_left = f"only {size(free_bytes)} left in {host.workdir}"
     if free_bytes < DISK_NEEDED:
-        return HostFinding(FAILED, room_left, advice, value=size(free_bytes))
+        return HostFinding(FAILED, room_left, advice, value=free_text)
     if free_bytes < DISK_WANTED:
         problem_text = f"{room_left}; journals take up to {size(DISK_WANTED)} per run"
-        return HostFinding(WARNING, problem_text, advice, value=size(free_bytes))
-    return size(free_bytes)
+        return HostFinding(WARNING, problem_text, advice, value=free_text)
+    return free_text
 
 
 def check_memory(checked: CheckedHost) -> HostFinding | str:
@@ -65,22 +66,23 @@ def check_memory(checked: CheckedHost) -> HostFinding | str:
     problem_text = f"only {size(free_bytes)} free for {count(rank_count, 'rank')}"
     if not free_bytes:
         return "not known"
+    free_text = f"{size(free_bytes)} free"
     if free_bytes < MEMORY_NEEDED * rank_count:
-        return HostFinding(FAILED, problem_text, advice, value=size(free_bytes))
+        return HostFinding(FAILED, problem_text, advice, value=free_text)
     if free_bytes < MEMORY_WANTED * rank_count:
         needed_text = f"one with torch takes {size(MEMORY_WANTED)} and more"
         warning_text = f"{problem_text}; {needed_text}"
-        return HostFinding(WARNING, warning_text, advice, value=size(free_bytes))
+        return HostFinding(WARNING, warning_text, advice, value=free_text)
 
     usual_memory = checked.median_if_behind(_memory_of_rank)
     if not usual_memory:
-        return size(free_bytes)
+        return free_text
     return HostFinding(
         WARNING,
         f"{size(_memory_of_rank(checked))} of memory per rank, but {size(usual_memory)} on "
         f"{checked.median_host}: a batch that fits there may not fit here",
         f"choose a batch size that fits it, or give it fewer slots in {hosts_file}",
-        value=size(free_bytes),
+        value=free_text,
     )
 
 

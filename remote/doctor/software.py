@@ -116,8 +116,8 @@ def check_code(checked: CheckedHost) -> HostFinding | str:
     """Check that the files of rankboard there are this machine's. A host that has said Hello has
     compared them with their digest at this start, in a folder that no other user may write: see
     `remote.transport.bootstrap`."""
-    files_text = f"{build_archive().count} files"
     if not checked.hello.code_changed:
-        return files_text
-    problem_text = f"{files_text}, sent again: those in its workdir had been changed"
+        return "as here"
+    num_files = build_archive().count
+    problem_text = f"{num_files} files, sent again: those in its workdir had been changed"
     return HostFinding(WARNING, problem_text, "see who or what changes files there")
