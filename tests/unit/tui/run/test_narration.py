@@ -142,6 +142,9 @@ async def test_the_dashboard_names_it_with_ages_that_grow_without_records(
     async with stage.shown(size=size) as pilot:
         for index in range(2):
             stage.session.say(SESSION, HostPhaseChanged(index, "connecting"))
+        # Ages count from when the newest record was first drawn.
+        await until(pilot, lambda: stage.session.state.version == 2)
+        stage.app.tick()
         await until(pilot, lambda: stage.text().count("◐ 0 s") == 2)
         hand.time += 6.0
         await until(
