@@ -47,6 +47,8 @@ class HostFigures:
     name: str
     facts: dict[str, Any]
     """Those of its `Hello`; empty if it sent none."""
+    variables: dict[str, str]
+    """What is set in the environment of its ranks by name, without `env_from`, which is secret."""
     usage: HostUsage
     machine_cores: int
     """All cores of the machine that it is on; 0 if they are not known."""
@@ -248,7 +250,10 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
         folder=folder,
         job=plan.job,
         script=plan.script.words if plan.script else (),
-        hosts=tuple(_host_figures(host, collector, zero) for host in state.hosts),
+        hosts=tuple(
+            _host_figures(host, dict(given.env), collector, zero)
+            for given, host in zip(plan.hosts, state.hosts, strict=True)
+        ),
         ranks=tuple(_rank_figures(rank, collector, zero) for rank in state.ranks),
         verdict=state.verdict,
         cause=state.cause.text() if state.cause else "",
@@ -280,11 +285,13 @@ def _remark_on_sample(stride: int) -> Iterator[Remark]:
         yield Remark(text, is_warning=False)
 
 
-def _host_figures(host: HostState, collector: RunCollector, zero: float) -> HostFigures:
+def _host_figures(
+    host: HostState, variables: dict[str, str], collector: RunCollector, zero: float
+) -> HostFigures:
     facts = asdict(host.hello) if host.hello else {}
     usage = as_columns(HostUsage, collector.hosts[host.index], zero)
     # A sample has all cores of the machine, also those that this host may not use.
-    return HostFigures(host.name, facts, usage, len(host.sample.cpu))
+    return HostFigures(host.name, facts, variables, usage, len(host.sample.cpu))
 
 
 def _rank_figures(rank: RankState, collector: RunCollector, zero: float) -> RankFigures:

@@ -9,6 +9,7 @@ from typing import Any
 
 from remote.format import UNKNOWN
 from remote.metrics.run import RunFigures
+from remote.plan.variables import describe_variables
 from training import options
 from training.job import names_by_effect
 from training.setting import SAME_STEP_WORK
@@ -29,10 +30,11 @@ RANK_FACTS = {"device": "device", "backend": "backend", "threads": "threads"}
 def settings(run: RunFigures) -> dict[str, str]:
     """Return all settings of a run by name.
 
-    Those of the job come first, called like its flags, then the hosts, the ranks and the versions.
-    What is not given or not known is `UNKNOWN`.
+    Those of the job come first, called like its flags, then the variables that are set for the
+    ranks, the hosts, the ranks and the versions. What is not given or not known is `UNKNOWN`.
     """
     setting_values = _job_settings(run)
+    setting_values |= describe_variables([host.variables for host in run.hosts])
     setting_values["hosts"] = _join_words(host.name for host in run.hosts)
     setting_values["nodes"] = str(run.nodes)
     setting_values["ranks"] = str(run.world_size)

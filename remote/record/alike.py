@@ -99,7 +99,13 @@ def _describe(run: Entry) -> dict[str, object]:
         setting_name.replace("_", "-"): value for setting_name, value in (run.job or {}).items()
     }
     job_settings.pop("seed", None)
-    return {"program": run.script, **job_settings, "nodes": len(run.hosts), "ranks": run.ranks}
+    return {
+        "program": run.script,
+        **job_settings,
+        **run.variables,
+        "nodes": len(run.hosts),
+        "ranks": run.ranks,
+    }
 
 
 def _value(run: Entry, settings: dict[str, object], name: str) -> object:

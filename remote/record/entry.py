@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from remote.jsonl import load
 from remote.limits import LIMITS
+from remote.plan.variables import describe_variables
 from remote.record import files, marks
 from remote.record.layout import PLAN
 from remote.record.overview import (
@@ -43,6 +44,8 @@ DEFAULTS: dict[str, Any] = {field.name: field.default for field in fields(Job)} 
 """The settings of a job, as JSON has them."""
 LONGEST_SCRIPT = 300
 """Characters of a command line that a list keeps."""
+LONGEST_VALUE = 100
+"""Characters of the value of a variable that a list keeps."""
 
 
 class Entry(NamedTuple):
@@ -56,6 +59,8 @@ class Entry(NamedTuple):
     """The settings that differ from `DEFAULTS`; None for a script."""
     script: str = ""
     """The command line of a script."""
+    variables: dict[str, str] = {}  # noqa: RUF012
+    """Those that are set for the ranks, see `describe_variables`."""
     hosts: tuple[str, ...] = ()
     ranks: Count = 0
     verdict: str = ""
@@ -199,8 +204,20 @@ def _describe_plan(plan: dict[str, Any]) -> dict[str, Any]:
         "script": shlex.join(
             script_word for script_word in script_words if isinstance(script_word, str)
         )[:LONGEST_SCRIPT],
+        "variables": describe_variables([_read_variables(host) for host in plan_hosts]),
         "hosts": tuple(host_name for host_name in host_names if isinstance(host_name, str)),
         "ranks": min(rank_count, int(LARGEST)),
+    }
+
+
+def _read_variables(host: dict[str, Any]) -> dict[str, str]:
+    variables = host.get("env")
+    if not isinstance(variables, list):
+        return {}
+    return {
+        name: value[:LONGEST_VALUE]
+        for name, value in (pair for pair in variables if isinstance(pair, list) and len(pair) == 2)
+        if isinstance(name, str) and isinstance(value, str)
     }
 
 

@@ -15,6 +15,7 @@ from remote.format import UNKNOWN, count
 from remote.metrics.compare import ComparedRun
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing
+from remote.plan.variables import VARIABLE
 from remote.run.state.phases import Verdict
 from remote.sanitise import plain
 from tui.compare.comparison_text import CAPTIONS, metrics_table
@@ -219,8 +220,13 @@ def _list_rows(
         heads.append(StyledCell("B compared with A", "bold", "B vs A"))
     yield TableRow("", tuple(heads), RowKind.HEAD)
     settings = differing([run.run for run in compared])
-    common_settings = {name: values for name, values in settings.items() if UNKNOWN not in values}
-    for name, values in common_settings.items():
+    # What only some runs have, as jobs and scripts do, says little, but for a variable.
+    main_settings = {
+        name: values
+        for name, values in settings.items()
+        if UNKNOWN not in values or name.startswith(VARIABLE)
+    }
+    for name, values in main_settings.items():
         yield _plain_row(name, values, RowKind.SETTING)
     yield _outcome_row(compared)
     facts = list(list_facts(compared))
@@ -237,8 +243,7 @@ def _list_rows(
     for name, *last_values in metrics_table(compared)[1:]:
         yield _plain_row(name, last_values, RowKind.FACT)
     for name, values in settings.items():
-        # What only some runs have, as jobs and scripts do, says little.
-        if name not in common_settings:
+        if name not in main_settings:
             yield _plain_row(name, values)
 
 

@@ -9,6 +9,7 @@ from remote.format import UNKNOWN
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing
 from remote.metrics.settings import settings as read_settings
+from remote.plan.variables import VARIABLE
 from training.job import Job, names_by_effect
 from training.options import format_value
 from training.setting import Effect, Shown
@@ -75,6 +76,9 @@ def _rows(subject: ReportSubject) -> Iterator[tuple[str, str]]:
         if known_values != [unremarkable_values.get(name)]:
             yield setting_title, _join(known_values)
         yield from _derived_rows(subject, name)
+    for name in dict.fromkeys(name for settings in settings_of_runs for name in settings):
+        if name.startswith(VARIABLE):
+            yield name, _join(settings.get(name, UNKNOWN) for settings in settings_of_runs)
 
 
 def _derived_rows(subject: ReportSubject, name: str) -> Iterator[tuple[str, str]]:

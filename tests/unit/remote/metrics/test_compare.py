@@ -158,3 +158,16 @@ def test_hosts_and_programs_that_differ_are_named(tmp_path: Path) -> None:
     ]
     assert differing(runs) == {"hosts": ("x", "x, y"), "nodes": ("1", "2"), "ranks": ("1", "3")}
     assert settings(runs[0])["program"] == "train.py --lr '0 1'"
+
+
+def test_variables_of_the_ranks_are_settings(tmp_path: Path) -> None:
+    def run_with(name: str, **variables: str) -> RunFigures:
+        hosts = (Host("x", "10.0.0.1", env=tuple(variables.items())),)
+        history = History(Plan(name, hosts, Script(("train.py",)))).say(0, Exited(0, 0))
+        return read_figures(recorded(tmp_path, history))
+
+    first = run_with("a", LR="0.1", HF_TOKEN="one")
+    second = run_with("b", LR="0.5", HF_TOKEN="other")
+    assert differing([first, second]) == {"$LR": ("0.1", "0.5")}
+    assert not are_alike(first, second)
+    assert differing([first, run_with("c")])["$LR"] == ("0.1", "-")

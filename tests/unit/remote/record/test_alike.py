@@ -17,7 +17,7 @@ from remote.record.alike import (
     find_similar,
     is_of_same_kind,
 )
-from remote.record.entry import Entry
+from remote.record.entry import Entry, read_entry
 from remote.record.layout import JOURNAL, STUDY
 from remote.record.overview import make_overview, read_overview
 from tests.kit.histories import History, plan, stepped
@@ -60,6 +60,22 @@ def test_hosts_and_ranks_are_settings_and_so_is_a_program() -> None:
     script = Entry("script", script="train.py", hosts=("a", "b"), ranks=4, step=1)
     (other,) = find_similar(RUN, [script])
     assert differing(other) == ("program", "sync", "batch-size", "nodes")
+
+
+def test_variables_of_the_ranks_are_settings(tmp_path: Path) -> None:
+    def record(name: str, *variables: tuple[str, str]) -> Entry:
+        hosts = tuple(replace(host, env=variables) for host in plan(1).hosts)
+        history = History(replace(plan(1), run=name, hosts=hosts)).training(3)
+        return read_entry(recorded(tmp_path, history.done(0).ended()))
+
+    run = record("20261120-01-a", ("LR", "0.1"))
+    record("20261120-02-b", ("LR", "0.5"))
+    same = record("20261120-03-c", ("LR", "0.1"))
+    other = record("20261120-04-d")
+    assert find_similar(run, [other])[0].differences == (("$LR", "0.1", ""),)
+    previous = find_previous(tmp_path, same.name)
+    assert previous
+    assert previous.name == run.name
 
 
 def test_a_script_is_less_alike_than_any_job_and_a_job_less_than_any_script() -> None:

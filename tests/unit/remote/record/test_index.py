@@ -437,6 +437,8 @@ def test_a_plan_that_cannot_be_read_is_told(runs_dir: Path, text: str, problem: 
         ('"compile": false', '"compile": 1'),
         ('"sync_option": []', '"sync_option": [1]'),
         ('"name": "node1"', '"name": {}'),
+        ('"env": []', '"env": {"A": "1"}'),
+        ('"env": []', '"env": [["A", 1], [2], "x", [[], "1"], ["\\u001b[2J", "1"]]'),
     ],
 )
 def test_a_plan_that_lies_gives_no_wrong_types(runs_dir: Path, old: str, new: str) -> None:
@@ -445,6 +447,7 @@ def test_a_plan_that_lies_gives_no_wrong_types(runs_dir: Path, old: str, new: st
     assert found.job == {}
     assert found.verdict == "finished"
     assert all(isinstance(host, str) for host in found.hosts)
+    assert found.variables == {}
 
 
 @pytest.mark.parametrize(
