@@ -194,7 +194,7 @@ def _with_script_facts(plan: Plan) -> Plan:
     """Return the plan with what its script says of what the hosts are to check."""
     if not plan.script or not plan.policy.doctor:
         return plan
-    from remote.plan.fixed_place import find_fixed_place, imports_torch
+    from remote.plan.script_checks import find_fixed_place, imports_torch
 
     words = plan.script.words
     read_source = _make_source_reader(plan)

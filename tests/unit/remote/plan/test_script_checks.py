@@ -1,4 +1,4 @@
-"""The place to meet that a script fixes itself: in its arguments, or in its source."""
+"""The place where the ranks of a script meet, as it fixes it itself, and whether it needs torch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from remote.plan.fixed_place import find_fixed_place, imports_torch
+from remote.plan.script_checks import find_fixed_place, imports_torch
 from remote.plan.plan import FixedPort
 
 COURSE = """
