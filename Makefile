@@ -79,7 +79,7 @@ format: .venv/installed-dev
 bench: .venv/installed-dev
 	@for bench in startup between link sync; do echo "== $$bench"; $(BIN)/python bench/$$bench.py || exit; done
 
-# Build the wheel and the source archive, and check both.
+# Build the wheel and the source archive, and check both. REPOSITORY_URL=https://… links to where they come from.
 dist: .venv/installed-dev
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist

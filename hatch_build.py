@@ -1,17 +1,20 @@
 """Builds the wheel: our code goes below `rankboard`, so that it takes one name in site-packages.
 
-A list of what the wheel has and needs goes into its metadata, as PEP 770 says."""
+Its metadata names the repository that it comes from, and has a list of what it has and needs, as
+PEP 770 says."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -20,6 +23,30 @@ SBOM_FILE = "rankboard.cdx.json"
 BUNDLED_DATA = Path("training/datasets/digits.gz")
 BUNDLED_LICENSE = "CC-BY-4.0"
 """The only file of the wheel that others made; the page beside it says who."""
+REPOSITORY_URL = "REPOSITORY_URL"
+"""The variable with the address of the repository on its forge. A forge knows it, a checkout does
+not: it may be a copy of a copy."""
+PAGES = {
+    "Repository": "",
+    "Documentation": "/blob/main/docs/index.md",
+    "Issues": "/issues",
+    "Changelog": "/blob/main/CHANGELOG.md",
+}
+"""The pages of a repository by their labels in the metadata."""
+
+
+class RepositoryLinks(MetadataHookInterface):
+    """Links the metadata to the repository, if `REPOSITORY_URL` names it. Building from a source
+    archive keeps the links of the archive."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Add the links, see `MetadataHookInterface`. Raises: ValueError."""
+        url = os.environ.get(REPOSITORY_URL, "").rstrip("/")
+        if not url:
+            return
+        if not url.startswith(("https://", "http://")):
+            raise ValueError(f"{REPOSITORY_URL} is {url}: write it as https://HOST/OWNER/NAME")
+        metadata["urls"] = {label: url + page for label, page in PAGES.items()}
 
 
 class PrivateCode(BuildHookInterface):  # type: ignore[type-arg]

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import venv
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
+from hatchling.metadata.core import ProjectMetadata
+from hatchling.plugin.manager import PluginManager
 
 from tests.conftest import ROOT
 from tests.kit.labs import refused
 from tests.kit.sshd import SSHD, Sshd
 
 OUR_PACKAGES = ("tui", "training", "remote")
+REPOSITORY_URL = "REPOSITORY_URL"
+REPOSITORY = "https://forge.example.org/some/rankboard"
 SCRIPT = f"""
 import sys
 
@@ -77,7 +83,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built wheel."""
     folder = tmp_path_factory.mktemp("wheel")
     words = ("wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder))
-    subprocess.run((sys.executable, "-m", "pip", *words, str(ROOT)), check=True)
+    environment = os.environ | {REPOSITORY_URL: REPOSITORY}
+    subprocess.run((sys.executable, "-m", "pip", *words, str(ROOT)), check=True, env=environment)
     (path,) = folder.glob("*.whl")
     return path
 
@@ -127,6 +134,25 @@ def test_the_wheel_has_one_name(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         folders = {name.partition("/")[0] for name in archive.namelist()}
     assert {name for name in folders if not name.endswith(".dist-info")} == {"rankboard"}
+
+
+def test_the_wheel_links_to_its_repository(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        metadata = message_from_bytes(archive.read(name))
+    links = dict(line.split(", ") for line in metadata.get_all("Project-URL", []))
+    assert links["Repository"] == REPOSITORY
+    for page in ("docs/index.md", "CHANGELOG.md"):
+        assert f"{REPOSITORY}/blob/main/{page}" in links.values()
+        assert (ROOT / page).is_file()
+
+
+def test_only_an_address_that_a_browser_opens_is_a_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(REPOSITORY_URL, "git@forge.example.org:some/rankboard.git")
+    with pytest.raises(ValueError, match="https://"):
+        _ = ProjectMetadata(str(ROOT), PluginManager()).core
+    monkeypatch.delenv(REPOSITORY_URL)
+    assert ProjectMetadata(str(ROOT), PluginManager()).core.urls == {}
 
 
 def test_the_wheel_says_what_it_has_and_needs(wheel: Path) -> None:

@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
-from remote.plan.script_checks import find_fixed_place, imports_torch
 from remote.plan.plan import FixedPort
+from remote.plan.script_checks import find_fixed_place, imports_torch
 
 COURSE = """
 import argparse
