@@ -10,10 +10,18 @@ from remote.format import UNKNOWN, exact_duration, figure, percent, step_time
 from remote.metrics import doubt as doubting
 from remote.metrics.compare import ComparedRun
 from remote.metrics.run import EvaluationFigures, RunFigures
+from remote.plan.main_program import find_main_program
 from remote.run.state.flaw import FlawKind, Measure
 from remote.run.state.phases import Verdict
 from remote.statistics.comparison import Finding
-from tui.compare.facts import blame_machine, is_accuracy_different, read_last_test, read_results
+from training.formatting import format_loss
+from tui.compare.facts import (
+    CLEAR_CHANGE,
+    blame_machine,
+    is_accuracy_different,
+    read_last_test,
+    read_results,
+)
 from tui.compare.verdict_text import format_ratio
 from tui.kit.palette import RUN_LETTERS
 from tui.kit.widgets.verdict_strip import Severity
@@ -99,6 +107,7 @@ def make_headline(compared: Sequence[ComparedRun], names: Sequence[str]) -> Head
     findings = [
         _compare_accuracy(compared, sound_places),
         _compare_goal(compared, sound_places),
+        _compare_loss(compared, sound_places),
         _compare_speed(compared, titles, sound_places),
     ]
     advantages = [finding for finding in findings if isinstance(finding, Advantage)]
@@ -356,6 +365,26 @@ def _compare_accuracy(compared: Sequence[ComparedRun], places: Sequence[int]) ->
     numbers += percent(tests[second].accuracy, 1)
     brief = "was more accurate" if len(places) == 2 else "was the most accurate"
     return Advantage(best, f"{brief} ({numbers})", brief, is_shown)
+
+
+def _compare_loss(compared: Sequence[ComparedRun], places: Sequence[int]) -> Advantage | None:
+    """Return which run ended with the lowest training loss, if it is all that is known of how well
+    they learn: beside tests it says little, as an overfitted run has a low one, too."""
+    losses = {place: compared[place].run.training_loss or math.nan for place in places}
+    are_known = all(0 < loss < math.inf for loss in losses.values())
+    is_tested = any(read_last_test(run) for run in compared)
+    # Other programs may mean other losses.
+    scripts = [run.run.script for run in compared]
+    programs = {find_main_program(script).name if script else "" for script in scripts}
+    if not are_known or is_tested or len(programs) > 1 or not _have_same_data(compared):
+        return None
+    best, second, *_ = sorted(losses, key=losses.__getitem__)
+    if 1 - losses[best] / losses[second] < CLEAR_CHANGE:
+        return None
+    order = "a lower" if len(places) == 2 else "the lowest"
+    brief = f"ended with {order} training loss"
+    numbers = f"{format_loss(losses[best])}, {RUN_LETTERS[second]} {format_loss(losses[second])}"
+    return Advantage(best, f"{brief} ({numbers})", brief, is_shown=False)
 
 
 def _have_same_data(compared: Sequence[ComparedRun]) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from remote.events import SessionClosed
+from remote.plan.plan import Script
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan, said
 from tests.kit.recorded import recorded
@@ -45,6 +46,37 @@ def runs(tmp_path: Path) -> list[str]:
         history.rank(0, Evaluated(0, 1, 30, 0.5, 0.75, 100, 1.0))
         recorded(tmp_path / "runs", history.done(0, 1).session(SessionClosed()))
     return ["20261123-a", "last"]
+
+
+def record_script(tmp_path: Path, name: str, program: str, loss: float, *, tests: bool) -> None:
+    work = Script((program, "--lr", str(loss)))
+    history = started(replace(script(), run=f"20261123-{name}", work=work))
+    for step in range(1, 31):
+        for rank in range(4):
+            words = f"step={step} loss={loss:g} time={0.1 + 0.001 * (step % 2):g}s"
+            history.say(rank // 2, said(rank, words, "stdout"), after=0.02)
+    if tests:
+        history.rank(0, Evaluated(0, 1, 30, 0.5, 0.75, 100, 1.0))
+    recorded(tmp_path / "runs", ended(history).session(SessionClosed()))
+
+
+@pytest.mark.parametrize(
+    ("program", "loss", "tests", "is_told"),
+    [
+        ("train.py", 0.5, False, True),
+        ("train.py", 0.99, False, False),
+        ("train.py", 0.5, True, False),  # tests say more
+        ("other.py", 0.5, False, False),  # whose loss may be another one
+    ],
+)
+def test_a_training_loss_counts_where_nothing_else_says_how_well_runs_learned(
+    run: Run, tmp_path: Path, program: str, loss: float, tests: bool, is_told: bool
+) -> None:
+    record_script(tmp_path, "a", "train.py", 1.0, tests=tests)
+    record_script(tmp_path, "b", program, loss, tests=tests)
+    output = run(compare, runs=["20261123-a", "20261123-b"]).stdout
+    verdict = f"ended with a lower training loss ({format_loss(loss)}, A {format_loss(1.0)})"
+    assert (verdict in " ".join(output.split())) == is_told
 
 
 def test_where_runs_differ_comes_before_where_they_do_not(run: Run, tmp_path: Path) -> None:
