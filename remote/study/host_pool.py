@@ -71,20 +71,19 @@ class HostPool:
 
     def check(self, study: Study) -> None:
         """Check that each cell can run here. Raises: StudyError, with all mistakes."""
-        is_local = is_here(self.cluster.hosts)
         mistakes = []
         available = len(self.cluster.hosts)
         needed = max(cell.place.nodes for cell in study.cells)
         if needed > available:
-            advice = (
-                f"start it with --local {needed}"
-                if is_local
-                else f"add hosts to {self._hosts_file}"
-            )
             verb = "is" if available == 1 else "are"
             mistakes.append(
                 f"{study.name} needs {count(needed, 'host')}, and there {verb} {available}: "
-                f"{advice}, or change nodes"
+                f"{self._advise_more(needed)}, or write a study with fewer nodes"
+            )
+        elif available == 1 and {cell.is_on_all_hosts for cell in study.cells} == {True, False}:
+            mistakes.append(
+                f"{study.name} compares one host with all, and there is only one: "
+                f"{self._advise_more(4)}"
             )
         # Mistakes in links and cores are found now, not after hours of other runs.
         lab_wires = {self._lab_settings(cell.place) for cell in study.cells} - {("", "")}
@@ -95,6 +94,12 @@ class HostPool:
                 mistakes.append(f"{study.name}: {error}")
         if mistakes:
             raise StudyError("\n".join(mistakes))
+
+    def _advise_more(self, needed: int) -> str:
+        """Say how to start with so many hosts."""
+        if is_here(self.cluster.hosts):
+            return f"start it with --local {needed}"
+        return f"add hosts to {self._hosts_file}"
 
     def find_data(self, study: Study) -> list[str]:
         """Return what the runs will have to fetch, in words, if they run on this machine.

@@ -10,6 +10,7 @@ from remote.format import count
 from remote.study.mistakes import StudyMistakes
 from remote.study.study import Cell, Labels, cell_key
 from remote.study.tables import (
+    NUMBER_KEYS,
     CellKeys,
     PlaceKeys,
     belongs_to_top,
@@ -38,8 +39,6 @@ SYNONYMS = {
     "cpus": "cores cpu",
 }
 """What other programs call the settings, without underscores."""
-NUMBER_KEYS = ("nodes", "ranks")
-"""The settings of which one tells how many ranks a cell has."""
 OPTIMISERS = ("optimizer", "optimiser", "optim")
 
 
@@ -72,7 +71,8 @@ class JobCells:
             target_table = place_settings if key in PlaceKeys.model_fields else job_settings
             target_table[key] = getattr(cell_keys, key)
         job_settings["sync_option"] = (*job_settings.get("sync_option", ()), *sync_words)
-        is_place_known = self.num_hosts > 0 or not place_settings.keys().isdisjoint(NUMBER_KEYS)
+        is_on_all_hosts = place_settings.keys().isdisjoint(NUMBER_KEYS)
+        is_place_known = self.num_hosts > 0 or not is_on_all_hosts
         cell_place = place_cell(place_settings, self.num_hosts, self.mistakes)
         if cell_place is None:
             return None
@@ -86,7 +86,7 @@ class JobCells:
             for job_mistake in error.mistakes:
                 self._errors.setdefault(str(job_mistake), []).append(cell_key(labels))
             return None
-        return Cell(labels, job, cell_place, "seed" in varied)
+        return Cell(labels, job, cell_place, "seed" in varied, is_on_all_hosts)
 
     def note_errors(self) -> None:
         """Note what is wrong with whole jobs, once for all cells that have it."""

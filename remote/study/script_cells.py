@@ -12,7 +12,14 @@ from remote.plan.placeholders import LOCAL_WORLD_SIZE, PLACEHOLDERS, WORLD_SIZE
 from remote.plan.plan import Script
 from remote.study.mistakes import StudyMistakes, format_toml
 from remote.study.study import REPETITION, Cell, CellPlace, Labels
-from remote.study.tables import PlaceKeys, belongs_to_top, format_label, place_cell, read_table
+from remote.study.tables import (
+    NUMBER_KEYS,
+    PlaceKeys,
+    belongs_to_top,
+    format_label,
+    place_cell,
+    read_table,
+)
 from training.registry import did_you_mean
 
 SCRIPT = "script"
@@ -86,7 +93,12 @@ class ScriptCells:
         self._check_values(values, {*SIZES, *checked_place.model_fields_set})
         if len(self.mistakes) > num_mistakes or not cell_place:
             return None
-        return Cell(labels, self._fill(_values_of_place(cell_place) | values), cell_place)
+        return Cell(
+            labels,
+            self._fill(_values_of_place(cell_place) | values),
+            cell_place,
+            is_on_all_hosts=checked_place.model_fields_set.isdisjoint(NUMBER_KEYS),
+        )
 
     def _check_values(self, values: Mapping[str, Any], known_keys: Collection[str]) -> None:
         """Check that each value has a placeholder, and each placeholder a value, or one of the keys

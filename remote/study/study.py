@@ -93,6 +93,8 @@ class Cell:
     place: CellPlace
     has_seed: bool = False
     """True if the seed is one of its settings, so that all its repetitions have it."""
+    is_on_all_hosts: bool = False
+    """True if the study does not say on how many hosts it runs: on all that there are."""
 
     @property
     def job(self) -> Job | None:

@@ -113,6 +113,8 @@ class CompareKeys(BaseModel):
 
 
 RankCount = Annotated[int, Field(ge=1, le=RANKS, description=f"a whole number from 1 to {RANKS}")]
+NUMBER_KEYS = ("nodes", "ranks")
+"""The settings of which one tells on how many hosts a cell runs, and with how many ranks."""
 NumberOrText = Annotated[str, BeforeValidator(number_as_text), Field(min_length=1)]
 
 

@@ -85,14 +85,15 @@ def study(
     name: str = "small",
     given: dict[str, object] | None = None,
     quick: bool = False,
+    num_hosts: int = 0,
     on_hosts: Callable[[Plan], Plan] = lambda plan: plan,
 ) -> tuple[StudyFolder, Study]:
     """A study that was run: each trial took `seconds` per step, or failed of that cause. Its ranks
-    had so many `threads`. `given` are the settings of its command line; `on_hosts` changes the
+    had so many `threads`. Cells without nodes ran on `num_hosts`. `given` are the settings of its command line; `on_hosts` changes the
     plans of its runs."""
     folder = StudyFolder.of(runs_dir, name)
-    found = parse_study(folder.name, text, given, quick=quick)
-    folder.keep(StudyCall(text, given or {}, places or {}, quick=quick))
+    found = parse_study(folder.name, text, given, quick=quick, num_hosts=num_hosts)
+    folder.keep(StudyCall(text, given or {}, places or {}, quick=quick, num_hosts=num_hosts))
     for number, trial in enumerate(found.trials()):
         run = f"20261123-{number:06}-{getattr(trial.work, 'sync', 'script')}"
         run += "" if name == "small" else f"-{name}"

@@ -79,7 +79,7 @@ def _judge_problems(state: RunState, problems: list[CheckFinished]) -> CheckVerd
         describe_finding(state, worst),
         one_line(worst.advice),
         len(problems) - 1,
-        _find_weak_hosts(state, worst),
+        _find_weak_hosts(state, worst, problems),
         one_line(worst.command),
     )
 
@@ -96,7 +96,16 @@ def _list_names(state: RunState, check: CheckFinished) -> list[str]:
     return [host.name for host in state.hosts if host.index in indices]
 
 
-def _find_weak_hosts(state: RunState, check: CheckFinished) -> tuple[str, ...]:
-    """Return the hosts to leave out, if that helps and others are left."""
+def _find_weak_hosts(
+    state: RunState, check: CheckFinished, problems: Sequence[CheckFinished]
+) -> tuple[str, ...]:
+    """Return the hosts to leave out, if that helps and others are left: all for which the check has
+    ended like this, also with other words."""
     helps = check.outcome == FAILED or check.check in SLOWING or check.helps_to_exclude
-    return tuple(_list_names(state, check)) if helps and checks.is_of_some(state, check) else ()
+    if not helps or not checks.is_of_some(state, check):
+        return ()
+    alike = [
+        other for other in problems if (other.check, other.outcome) == (check.check, check.outcome)
+    ]
+    weak_hosts = dict.fromkeys(name for other in alike for name in _list_names(state, other))
+    return tuple(weak_hosts) if len(weak_hosts) < len(state.hosts) else ()

@@ -196,7 +196,7 @@ def _verify(key: paramiko.PKey, host: Host, asked_host: str) -> None:
             raise UnverifiedKey(
                 shown_key,
                 FailureCause.HOST_KEY_UNKNOWN,
-                f"its host key is unknown: {shown_key.what}. Compare that with `ssh-keygen -lf` of "
-                "its key file, usually in /etc/ssh there, then accept it:",
+                f"its host key is unknown: {shown_key.what}. Accept it if `ssh-keygen -lf` of its "
+                "key file, usually in /etc/ssh there, shows the same.",
                 f"rankboard trust{hosts_flag} {shlex.quote(asked_host)}",
             )

@@ -129,6 +129,7 @@ def test_a_bundled_study_with_options_of_its_own(run: Run, tmp_path: Path, name:
         name=name,
         given=GIVEN,
         quick=True,
+        num_hosts=4,
         on_hosts=private,
     )
     assert run(report, names=[name], submission=True).returncode == 0
