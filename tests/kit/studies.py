@@ -89,8 +89,8 @@ def study(
     on_hosts: Callable[[Plan], Plan] = lambda plan: plan,
 ) -> tuple[StudyFolder, Study]:
     """A study that was run: each trial took `seconds` per step, or failed of that cause. Its ranks
-    had so many `threads`. Cells without nodes ran on `num_hosts`. `given` are the settings of its command line; `on_hosts` changes the
-    plans of its runs."""
+    had so many `threads`. Cells without nodes ran on `num_hosts`. `given` are the settings of its
+    command line; `on_hosts` changes the plans of its runs."""
     folder = StudyFolder.of(runs_dir, name)
     found = parse_study(folder.name, text, given, quick=quick, num_hosts=num_hosts)
     folder.keep(StudyCall(text, given or {}, places or {}, quick=quick, num_hosts=num_hosts))
