@@ -106,12 +106,15 @@ class RunCollector:
             else:
                 self._take_of_rank(record, rank, when)
 
-    def find_parts(self, folder: Path, zero: float) -> Callable[[], Iterator[StepPart]] | None:
+    def find_parts(
+        self, folder: Path, zero: float, unknown: tuple[str, ...]
+    ) -> Callable[[], Iterator[StepPart]] | None:
         """Return what yields the parts in which all steps of the run in a folder are read, with
-        times since `zero`; None if they are those of `steps`, or not all were to be kept."""
+        times since `zero` and without the columns that are `unknown`; None if they are those of
+        `steps`, or not all were to be kept."""
         if self.step_index is None or self.steps.stride == 1:
             return None
-        return partial(self.step_index.list_parts, folder, self.steps.resumed_steps, zero)
+        return partial(self.step_index.list_parts, folder, self.steps.resumed_steps, zero, unknown)
 
     def _take_block(
         self, block: StepBlock | PlacedBlock, record: Record, line_offset: int, clock: HostClock

@@ -245,6 +245,7 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
     """Return the figures of a run from all that its records say."""
     plan = state.plan
     steps, zero = collector.steps.table(state.started)
+    unknown = steps.list_untold() if plan.script else ()
     return RunFigures(
         name=plan.run,
         folder=folder,
@@ -262,9 +263,9 @@ def make_figures(folder: Path, state: RunState, collector: RunCollector) -> RunF
         elapsed=state.elapsed,
         zero=zero,
         launched_with=_read_versions(folder),
-        steps=steps,
+        steps=steps.without(unknown),
         step_stride=collector.steps.stride,
-        all_steps=collector.find_parts(folder, zero),
+        all_steps=collector.find_parts(folder, zero, unknown),
         training_loss=find_training_loss(state),
         evaluations=_list_evaluations(state, collector, zero),
         restarts=tuple(state.progress.restarts),

@@ -47,6 +47,8 @@ class StepPart(NamedTuple):
     resumed_steps: dict[int, int]
     """See `make_table`."""
     time_zero: float
+    unknown: tuple[str, ...] = ()
+    """The columns that are not known."""
 
 
 class StepIndex:
@@ -74,9 +76,13 @@ class StepIndex:
         self._clocks.extend((clock.offset, clock.began))
 
     def list_parts(
-        self, folder: Path, resumed_steps: dict[int, int], time_zero: float
+        self,
+        folder: Path,
+        resumed_steps: dict[int, int],
+        time_zero: float,
+        unknown: tuple[str, ...] = (),
     ) -> Iterator[StepPart]:
-        """Yield the parts of the steps, in order."""
+        """Yield the parts of the steps, in order. `unknown` are the columns that are not known."""
         self._pack()
         rows = join_rows(self._rows)
         rows = rows.select(np.argsort(rows.step, kind="stable"))
@@ -98,7 +104,9 @@ class StepIndex:
                 )
             ]
             own_rows = rows.select(slice(row_begin, row_end))
-            yield StepPart(folder, first_step, end_step, blocks, own_rows, resumed_steps, time_zero)
+            yield StepPart(
+                *(folder, first_step, end_step, blocks, own_rows, resumed_steps, time_zero, unknown)
+            )
 
     def _pack(self) -> None:
         if self._steps:
@@ -135,7 +143,7 @@ def read_part(part: StepPart) -> StepTable:
     steps = np.clip(rows.step, first_steps[block_places], last_steps[block_places])
     is_of_part = (part.first_step <= steps) & (steps < part.end_step)
     all_rows = join_rows([part.rows, rows.select(is_of_part)])
-    return make_table(all_rows, part.resumed_steps, part.time_zero)
+    return make_table(all_rows, part.resumed_steps, part.time_zero).without(part.unknown)
 
 
 def _first_step(block: StepBlock | PlacedBlock) -> int:

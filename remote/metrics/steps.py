@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,10 @@ Ints = NDArray[np.int64]
 FIRST = 2
 LAST = 40
 """The iterations that the assignment times: the first one is a warm-up."""
+
+COUNTS = ("samples", "correct", "bytes_sent", "staleness")
+TIMES = ("data", "compute", "sync", "ready", "cpu_seconds")
+"""Columns that a script need not tell, and are 0 then: any of the counts, all times together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +63,17 @@ class StepTable:
     def where(self, is_kept: NDArray[np.bool_]) -> StepTable:
         """Return the rows that are marked True."""
         return StepTable(**{name: getattr(self, name)[is_kept] for name in COLUMNS})
+
+    def list_untold(self) -> tuple[str, ...]:
+        """Return the columns that a script does not tell."""
+        zeros = [name for name in (*COUNTS, *TIMES) if not getattr(self, name).any()]
+        are_times_told = not set(TIMES).issubset(zeros)
+        return tuple(name for name in zeros if name in COUNTS or not are_times_told)
+
+    def without(self, names: Collection[str]) -> StepTable:
+        """Return the same steps with columns of NaN, as what they have is not known."""
+        unknown = np.full(len(self), np.nan)
+        return replace(self, **dict.fromkeys(names, unknown))
 
     def by_rank(self, rank: int) -> StepTable:
         """Return the steps of one rank."""

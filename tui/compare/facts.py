@@ -136,9 +136,8 @@ def read_results(compared: ComparedRun) -> dict[str, Any]:
     step_seconds = means.mean("seconds")
     sync_seconds = means.mean("sync")
     sent_bytes = means.mean("bytes_sent")
-    if not run.job:  # a script need not report these
+    if not run.job:  # a script need not report it
         sync_seconds = sync_seconds or math.nan
-        sent_bytes = sent_bytes or math.nan
     evaluation = read_last_test(compared)
     has_steps = len(run.steps) > 0
     return {

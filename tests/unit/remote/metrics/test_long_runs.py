@@ -233,6 +233,17 @@ def test_all_steps_of_a_long_run_are_read_part_by_part(
 
 
 @pytest.mark.usefixtures("small_limits")
+def test_what_a_script_does_not_tell_is_unknown_in_all_parts(tmp_path: Path) -> None:
+    history = History(plan(2, script=True)).training(steps=2_000, samples=32)
+    figures = read_figures(recorded(tmp_path, history), keeps_all=True)
+    assert figures.all_steps is not None
+    for part in figures.all_steps():
+        steps = read_part(part)
+        assert np.isnan(steps.correct).all()
+        assert (steps.samples == 32).all()
+
+
+@pytest.mark.usefixtures("small_limits")
 def test_a_sample_of_a_long_run_has_its_figures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

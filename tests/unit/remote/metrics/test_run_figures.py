@@ -216,6 +216,17 @@ def test_a_script_that_tells_no_samples_has_no_rate_of_them(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("script", [True, False])
+def test_what_a_script_does_not_tell_is_not_known(tmp_path: Path, script: bool) -> None:
+    told = {"samples": 32, "data": 0.01}
+    history = History(plan(2, script=script)).training(steps=20, **told)
+    steps = read_figures(recorded(tmp_path, history.session(SessionClosed()))).steps
+    for name in ("samples", "data", "compute"):
+        assert np.isfinite(steps.column(name)).all()
+    for name in ("correct", "accuracy", "bytes_sent", "staleness"):
+        assert np.isnan(steps.column(name)).all() == script
+
+
+@pytest.mark.parametrize("script", [True, False])
 def test_only_a_users_program_has_metrics(tmp_path: Path, script: bool) -> None:
     said = f"{PREFIX}{dumps(to_object(ScriptMetrics(0, 1, 0.0, (('val_loss', 2.5),))))}"
     history = History(plan(1, script=script)).rank(0, OutputText(0, "stdout", said))
