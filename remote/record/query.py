@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from functools import cache, partial
 from typing import Any, NamedTuple
 
+from remote.plan.variables import VARIABLE
 from remote.record.entry import VERDICTS, Entry
 from remote.record.figures import FIGURES, RunFigure
 from remote.record.layout import QUICK
@@ -224,12 +225,19 @@ def _find_key(key_name: str, word: str) -> QueryKey:
     """Return the key of a name. Raises: QueryError."""
     field_name = key_name.replace("-", "_")
     key = _keys().get(field_name) or _option_keys().get(field_name)
+    if not key and key_name.isupper():
+        return QueryKey(key_name, TEXT, partial(_values_of_variable, key_name))
     if not key:
         suggestion = did_you_mean(field_name, {**_option_keys(), **_keys()})
         raise QueryError(
             f"{word}: runs have no {key_name!r}{suggestion or ' (rankboard runs --help)'}"
         )
     return key
+
+
+def _values_of_variable(name: str, run: Entry) -> Sequence[str]:
+    value_text = run.variables.get(VARIABLE + name)
+    return value_text.split(", ") if value_text else ()
 
 
 @cache

@@ -592,6 +592,27 @@ def test_the_command_line_is_said_anew_without_the_slow_host() -> None:
     assert exclude_hosts(["doctor", "--exclude", "node1"], ["node3"]) == ""
 
 
+def test_advice_stands_above_the_command_that_leaves_a_host_out() -> None:
+    state = history().session(TORCH).closed()
+    (check,) = checks.list_problems(state)
+    without, with_exclusion = (
+        [text for _, text in checks.describe_problem(state, check, exclusion=command)]
+        for command in ("", "rankboard doctor --exclude node2")
+    )
+    assert without[-1].strip() == "install the same everywhere"
+    assert with_exclusion == [*without, "  ▶ rankboard doctor --exclude node2"]
+
+
+def test_hosts_that_all_fail_a_check_cannot_be_left_out() -> None:
+    state = history(3)
+    for host in range(3):
+        state.session(CheckFinished(host, "data", "failed", f"none in /home{host}", "copy it"))
+        verdict = judge_checks(state.closed())
+        assert verdict
+        weak_hosts = tuple(f"node{number}" for number in range(1, host + 2))
+        assert verdict.weak_hosts == (weak_hosts if host < 2 else ())
+
+
 def test_a_command_is_broken_between_words_so_that_a_shell_takes_it_as_a_whole() -> None:
     cells = checks.describe_problem(history().closed(), WEAK, 40)
     lines = [line for kind, line in cells if kind == checks.COMMAND]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -178,12 +177,14 @@ def _print_table(state: RunState) -> None:
     lines = checks.make_table(state, width)
     problems = checks.list_problems(state)
     verdict = judge_checks(state)
-    if verdict and verdict.weak_hosts and not verdict.command:
-        problems[0] = replace(problems[0], command=exclude_hosts(sys.argv[1:], verdict.weak_hosts))
+    exclusion = ""
+    if verdict and verdict.weak_hosts:
+        exclusion = exclude_hosts(sys.argv[1:], verdict.weak_hosts)
     if lines and problems:
         lines.append([])
     for check in problems:
-        lines += [[cell] for cell in checks.describe_problem(state, check, width)]
+        lines += [[cell] for cell in checks.describe_problem(state, check, width, exclusion)]
+        exclusion = ""  # it is of the first one
     # The lines are as wide as they may be, and a command that is longer stays one line.
     console = Console(markup=False, highlight=False, soft_wrap=True)
     with console.capture() as printed:

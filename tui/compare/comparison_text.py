@@ -12,6 +12,7 @@ from remote.metrics import doubt as doubting
 from remote.metrics.compare import ComparedRun
 from remote.metrics.run import RunFigures
 from remote.metrics.settings import differing, settings
+from remote.record import marks
 from remote.record.summary import to_strict_json
 from remote.sanitise import one_line
 from tui.compare.facts import list_facts, read_results
@@ -197,7 +198,9 @@ def _introduction(compared: Sequence[ComparedRun]) -> list[str]:
     """Return what is to be known before the tables: the runs, doubts, and problems."""
     runs = []
     for letter, run in zip(RUN_LETTERS, compared, strict=False):
-        runs.append(f"{letter}  {run.run.name}: {describe_outcome(run.run)}")
+        given_name = marks.name(run.run.folder)
+        name = f"{given_name} ({run.run.name})" if given_name else run.run.name
+        runs.append(f"{letter}  {name}: {describe_outcome(run.run)}")
     return [*runs, *describe_doubts(compared), *_problems(compared)]
 
 
@@ -224,7 +227,8 @@ def describe_problems(run: RunFigures) -> Iterator[str]:
 
 def _headline(compared: Sequence[ComparedRun]) -> str:
     """Return which run is better, and what is to be said against that, in plain words."""
-    headline = make_headline(compared, [run.run.name for run in compared])
+    names = [marks.name(run.run.folder) or run.run.name for run in compared]
+    headline = make_headline(compared, names)
     return "; ".join(filter(None, (headline.title, headline.caveat)))
 
 

@@ -203,9 +203,11 @@ def name_hosts(state: RunState, check: CheckFinished) -> str:
     return whose([host.name for host in state.hosts], check)
 
 
-def describe_problem(state: RunState, check: CheckFinished, width: float = math.inf) -> list[Cell]:
+def describe_problem(
+    state: RunState, check: CheckFinished, width: float = math.inf, exclusion: str = ""
+) -> list[Cell]:
     """Return the lines of a failure or warning: what it is, and the command that helps, or else
-    advice."""
+    advice and the `exclusion`, a command that goes on without its hosts."""
     hosts = name_hosts(state, check)
     # The sign is enough for a warning.
     outcome = FAILED if check.outcome == FAILED else ""
@@ -213,13 +215,14 @@ def describe_problem(state: RunState, check: CheckFinished, width: float = math.
     sign = palette.sign(SIGNS.get(check.outcome, "rest"))
     lines = wrap(f"{sign} {hosts}{subject}: {one_line(check.text)}", width, "  ")
     cells = [(check.outcome, line) for line in lines]
-    if check.command:
-        command_lines = wrap_command(one_line(check.command), width - 4)
-        cells.append((COMMAND, f"  {palette.sign('command')} {command_lines[0]}"))
-        cells += [(COMMAND, f"    {line}") for line in command_lines[1:]]
-    elif check.advice:
+    if check.advice and not check.command:
         advice_lines = wrap(f"    {one_line(check.advice)}", width, "    ")
         cells += [("", line) for line in advice_lines]
+    command = check.command or exclusion
+    if command:
+        command_lines = wrap_command(one_line(command), width - 4)
+        cells.append((COMMAND, f"  {palette.sign('command')} {command_lines[0]}"))
+        cells += [(COMMAND, f"    {line}") for line in command_lines[1:]]
     return cells
 
 

@@ -129,7 +129,7 @@ def settings_of(run: Entry) -> list[str]:
     """Return the settings that differ from the defaults and have no column, as filters have
     them."""
     if run.script:
-        return [run.script]
+        return [run.script, *(f"{name}={value}" for name, value in run.variables.items())]
     job = run.job or {}
     settings = list[str](job.get("sync_option", ()))
     for name, value in job.items():

@@ -13,6 +13,7 @@ from remote.metrics.compare import compare_runs
 from remote.metrics.run import RunFigures, read_figures
 from remote.metrics.steps import StepTable
 from remote.plan.plan import PlanError
+from remote.record import marks
 from remote.record.events_file import RunFolderError
 from remote.record.layout import QUICK
 from remote.run.state.phases import RUNNING
@@ -82,7 +83,7 @@ class SubjectReader:
         runs = [read_figures(folder, self.remark) for folder in folders]
         subject_name = title = runs[0].name
         verdict_lines: list[str] = []
-        labels = [_describe_work(run) for run in runs]
+        labels = [marks.name(run.folder) or _describe_work(run) for run in runs]
         if len(runs) > 1:
             subject_name = "runs"
             title = f"{len(runs)} runs compared"

@@ -15,7 +15,12 @@ RUNS = (
     Entry("ddp-1", job={}, hosts=("n1",), ranks=2, verdict="finished", step=40, loss=0.5),
     Entry("ring-2", job=RING, hosts=("n1", "n2"), ranks=2, verdict="failed", cause="Out of memory"),
     Entry("ring-3", job=RING | {"epochs": 2}, hosts=("n2",), loss=0.25, accuracy=0.7, star=True),
-    Entry("own-4", script="train.py --fast", verdict="running", note="Best", started=NOON),
+    Entry(
+        *("own-4", "", None, "train.py --fast", {"$LR": "0.5, 0.1"}),
+        verdict="running",
+        note="Best",
+        started=NOON,
+    ),
     Entry("tv-5", job={"model": "torchvision/resnet50"}, study="nodes", trial="t #1", loss=2.0),
 )
 
@@ -48,6 +53,9 @@ def chosen(*words: str) -> str:
         ("star=no", "1245"),
         ("lr=0.01", "23"),
         ("lr=0.1", "15"),
+        ("LR=0.1", "4"),
+        ("LR=0.2", ""),
+        ("LR!=", "4"),
         ("epochs=2", "3"),
         ("batch-size=64", "1235"),
         ("compile=no", "1235"),

@@ -15,6 +15,7 @@ import pytest
 
 from remote.events import SessionClosed
 from remote.plan.plan import Script
+from remote.record import marks
 from tests.kit.commands import Done, run
 from tests.kit.histories import History, plan, said
 from tests.kit.recorded import recorded
@@ -46,6 +47,16 @@ def runs(tmp_path: Path) -> list[str]:
         history.rank(0, Evaluated(0, 1, 30, 0.5, 0.75, 100, 1.0))
         recorded(tmp_path / "runs", history.done(0, 1).session(SessionClosed()))
     return ["20261123-a", "last"]
+
+
+def test_runs_have_the_names_that_a_person_gave_them(
+    run: Run, tmp_path: Path, runs: list[str]
+) -> None:
+    marks.write_name(tmp_path / "runs" / "20261123-a", "baseline")
+    lines = run(compare, runs=runs).stdout.splitlines()
+    assert lines[0].startswith("A  baseline (20261123-a): ")
+    assert lines[1].startswith("B  20261123-b: ")
+    assert any("A baseline" in line for line in lines[2:])
 
 
 def record_script(tmp_path: Path, name: str, program: str, loss: float, *, tests: bool) -> None:
