@@ -48,6 +48,11 @@ from tui.run.unfetched_files import describe_unfetched_files
 MIN_LENGTH = 8
 """Shorter lines are too common to mean the same as a cause."""
 
+WITHOUT_CHECKPOINT = (
+    "no checkpoint was saved, so it can only start anew; with --checkpoint-every epoch, "
+    "--max-restarts 1 goes on after such a failure"
+)
+
 NAMES = ("host", "rank")
 """The columns of the table of results that say what a row is of."""
 
@@ -258,11 +263,14 @@ def describe_cause(state: RunState) -> list[str]:
 
 
 def _describe_way_on(state: RunState) -> list[str]:
-    """Say how a failed run goes on from its newest checkpoint, with the command."""
+    """Say how a failed run goes on from its newest checkpoint, with the command, or that it has
+    none. A script has ways of its own."""
     resume_point = find_resume_point(state)
-    if resume_point is None:
-        return []
     plan = state.plan
+    if resume_point is None:
+        if plan.job and state.step:
+            return [WITHOUT_CHECKPOINT]
+        return []
     command = f"rankboard --run{plan.selection_option} --resume {plan.run}"
     return [f"{resume_point.text}: {command}"]
 

@@ -6,6 +6,7 @@ from remote.format import percent, short_size
 from remote.run.findings.advise_success import MUCH_SYNC, advise_success
 from remote.run.findings.link_use import LinkUse, find_link_use
 from remote.run.run_state import RunState
+from remote.run.state.phases import Verdict
 
 PHASES = ("data", "compute", "sync")
 """The parts of a step."""
@@ -30,7 +31,8 @@ def describe_bound(run: RunState, *, is_brief: bool = False) -> list[str]:
     if not (shares["compute"] > 0 or shares["sync"] > 0):
         return []
     line = f"{percent(shares[longest])} {'' if is_brief else 'of each step is '}{longest}"
-    if shares["sync"] >= MUCH_SYNC:
+    # Of a run that has failed, something else is to be changed first.
+    if shares["sync"] >= MUCH_SYNC and run.verdict not in (Verdict.FAILED, Verdict.LOST):
         line += f": {_advise_fewer_syncs(run)}"
     link_use = find_link_use(run)
     if longest == "sync" and link_use and not is_brief:

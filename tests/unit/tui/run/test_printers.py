@@ -316,6 +316,13 @@ def test_a_failure_says_whether_memory_was_the_reason_and_how_to_go_on() -> None
     assert f"resume from checkpoint 10 (2 steps lost): {command}" in lines
 
 
+@pytest.mark.parametrize(("steps", "script"), [(12, False), (0, False), (12, True)])
+def test_a_failure_without_a_checkpoint_says_how_to_have_one(steps: int, script: bool) -> None:
+    history = History(plan(2, script=script)).training(steps=steps)
+    err = printed(history.rank(1, Exited(1, -9, "SIGKILL")), PlainPrinter)[1]
+    assert ("--checkpoint-every" in err) == (steps > 0 and not script)
+
+
 def test_it_is_said_that_a_stall_is_in_the_means_only_if_it_is() -> None:
     history = History(plan(2)).training(steps=20)
     history.now += 31
