@@ -112,6 +112,7 @@ def validate(
             help=f"the files to check (default: {HOSTS_FILE} and {RULES_FILE} of this folder)",
         ),
     ],
+    hosts: HostsFile = None,
 ) -> None:
     """Check hosts files and files of rules: print all that is wrong in them, with file and line.
 
@@ -127,7 +128,8 @@ def validate(
       2  something is wrong, or a file is missing
     """
     usual_files = [path for path in (Path(HOSTS_FILE), Path(RULES_FILE)) if path.exists()]
-    checked_files = list(files) or usual_files
+    named_files = [*files, hosts] if hosts else [*files]
+    checked_files = named_files or usual_files
     with refusing():
         if not checked_files:
             raise UsageError(f"there is no {HOSTS_FILE} and no {RULES_FILE} here: name a file")

@@ -25,6 +25,7 @@ MANY_TIMES = 3
 MOST_TIMES = 9999
 """More times than a number of a table has room for, and than anybody needs to know."""
 TEST_ACCURACY = "test accuracy"
+TRAINING_LOSS = "training loss"
 TIME_PER_STEP = "time per step"
 SAMPLES_PER_SECOND = "samples/s"
 TRAINING_TIME = "training time"
@@ -107,8 +108,7 @@ FACTS = (
         is_main=True,
     ),
     ComparedFact("test loss", "test_loss", format_loss, HEIGHT, Better.LOWER),
-    # A lower one is not better by itself: an overfitted run has it, too.
-    ComparedFact("training loss", "loss", format_loss, HEIGHT),
+    ComparedFact(TRAINING_LOSS, "loss", format_loss, HEIGHT),
     ComparedFact(
         TIME_PER_STEP,
         "step_seconds",
@@ -179,11 +179,15 @@ class FactRow(NamedTuple):
 def list_facts(compared: Sequence[ComparedRun]) -> Iterator[FactRow]:
     """Yield the facts that at least one of the runs has."""
     results = [read_results(run) for run in compared]
+    is_tested = any(read_last_test(run) for run in compared)
     for fact in FACTS:
+        # Beside tests, a lower one is not better by itself: an overfitted run has it, too.
+        if fact.label == TRAINING_LOSS and not is_tested:
+            fact = fact._replace(better=Better.LOWER)
         row = _make_row(fact, compared, [run_results[fact.key] for run_results in results])
         if any(value != UNKNOWN for value in row.values):
             yield row
-        if fact.label == "training loss":
+        if fact.label == TRAINING_LOSS:
             yield from _time_to_goal(compared)
         elif fact.label == TIME_PER_STEP:
             yield from _time_interval(compared)

@@ -81,15 +81,18 @@ def test_all_that_is_wrong_is_found_at_once(folder: Path) -> None:
     assert [line[: len(place)] for line, place in zip(lines, places, strict=True)] == [*places]
 
 
-def test_files_that_are_right_are_named(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "words", [("lab.toml", "rankboard.toml"), ("rankboard.toml", "--hosts", "lab.toml")]
+)
+def test_files_that_are_right_are_named(folder: Path, words: tuple[str, ...]) -> None:
     (folder / "lab.toml").write_text(HOSTS)
     (folder / "rankboard.toml").write_text(RULES)
-    done = call_rankboard("config", "validate", "lab.toml", "rankboard.toml")
+    done = call_rankboard("config", "validate", *words)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.splitlines() == [
+    assert {*done.stderr.splitlines()} == {
         "rankboard: lab.toml is right: 1 host",
         "rankboard: rankboard.toml is right: 1 rule",
-    ]
+    }
 
 
 @pytest.mark.parametrize("words", [("show",), ("validate",), ("validate", "none.toml")])
