@@ -24,6 +24,7 @@ from remote.transport import Transport
 from tui.app.show_run import LineOptions
 from tui.commands import cli
 from tui.flags import recorded, which_run
+from tui.kit.exit import write_mistakes_as_json
 
 
 @dataclass
@@ -50,6 +51,8 @@ def call_rankboard(*words: str, stdin: str = "", **environment: str) -> Done:
             cli.call(words)
         except SystemExit as end:
             code = end.code or 0
+        finally:
+            write_mistakes_as_json(False)  # as in a process of its own
     assert isinstance(code, int)
     return Done(code, stdout.getvalue(), stderr.getvalue())
 
