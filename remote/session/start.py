@@ -61,8 +61,8 @@ def keep_plan(inputs: DecisionInput) -> Actions:
 
 
 def public_plan(plan: Plan, *, keeps_running: bool) -> str:
-    """Return the plan as text, without the ways to its hosts, which may hold a password and are of
-    no use to another launcher."""
+    """Return the plan as text, without the commands that lead to its hosts: they may hold a
+    password, and are of no use to another launcher."""
     public_hosts = tuple(replace(host, proxy_command="") for host in plan.hosts)
     return serialize.dump(
         replace(plan, hosts=public_hosts, policy=replace(plan.policy, keep=keeps_running))
