@@ -117,6 +117,9 @@ def _compare_with_first(
     )
     if compared_run.is_repetition:
         comparison = _without_bounds(comparison)
+    elif not noise.freedom:
+        # Chance has been measured on no run: its noise is assumed.
+        comparison = replace(comparison, p=math.nan)
     return replace(compared_run, against=comparison, doubt=judge(run, first_run, comparison.ratio))
 
 

@@ -99,6 +99,8 @@ def test_runs_with_equal_settings_say_how_much_runs_differ(tmp_path: Path) -> No
 def test_runs_within_the_noise_are_not_told_apart(tmp_path: Path) -> None:
     found = compare_runs([made(tmp_path, "a"), made(tmp_path, "b", seconds=0.102, lr=0.2)])
     assert found[1].against
+    assert math.isnan(found[1].against.p), "the noise is assumed"
+    assert found[1].against
     assert found[1].against.finding is Finding.NOT_SHOWN
     assert (found[1].common_steps, found[1].loss_difference) == (50, 0.0)
 
