@@ -22,21 +22,24 @@ def draw_matrix(
     names: Sequence[str],
     titles: tuple[str, str],
     format_value: Callable[[float], str],
+    *,
+    shades_rows_apart: bool = False,
 ) -> Figure:
     """Draw a square matrix.
 
     `names` are those of its rows and columns, `titles` those of its x and y axis. `format_value`
-    writes a number in few characters.
+    writes a number in few characters. `shades_rows_apart`: the greatest cell of each row is as dark
+    as that of the others, whose numbers are of other sizes.
     """
     size = len(matrix)
     height = min(5.2, 1.4 + 0.42 * size)
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
     axes = figure.add_subplot(xlabel=titles[0], ylabel=titles[1])
+    maximum = max(map(max, matrix))
     for row, values in enumerate(matrix):
-        # Each row has its own scale: a class with few images would be pale otherwise.
-        row_maximum = max(values) or 1
+        darkest = (max(values) if shades_rows_apart else maximum) or 1
         for column, value in enumerate(values):
-            shade = STRONGEST * max(0.0, value) / row_maximum
+            shade = STRONGEST * max(0.0, value) / darkest
             corner = (column - 0.5, row - 0.5)
             axes.add_patch(Rectangle(corner, 1, 1, color=SERIES[0], alpha=shade, linewidth=0))
             if value and size <= MOST_WITH_NUMBERS:

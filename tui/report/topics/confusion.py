@@ -37,7 +37,9 @@ def _make_confusion_picture(number: int, group: RunGroup, test: EvaluationFigure
     if len(class_names) != len(test.confusion):
         class_names = tuple(map(str, range(len(test.confusion))))
     draw_confusion = partial(
-        draw_matrix, test.confusion, class_names, ("predicted class", "true class"), "{:.0f}".format
+        draw_matrix,
+        *(test.confusion, class_names, ("predicted class", "true class"), "{:.0f}".format),
+        shades_rows_apart=True,  # a class with few images would be pale otherwise
     )
     title = f"Confusion matrix: {group.label}"
     return ReportPicture(f"confusion-{number}", title, class_names, draw_confusion)
