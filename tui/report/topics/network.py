@@ -46,7 +46,7 @@ WAYS = {
     IN_TURN: "the root receives {}, then sends as much",
 }
 """What the busiest link carries, by the pattern of an exchange."""
-NO_LINK = "The rate of the links is not recorded: give it with --link, such as --link 1gbit."
+NO_LINK = "The rate of the links is not recorded: name it with rankboard report --link 1gbit."
 BUCKET = "bucket"
 """The granularity of methods that send gradients while others are computed."""
 
