@@ -75,6 +75,8 @@ class Launcher:
             cluster = _with_cwd(cluster, uploads)
         run = planning.new_run(work, datetime.now())
         hosts = cluster.hosts
+        if isinstance(work, Script):
+            hosts = tuple(replace(host, env=(*host.env, *work.variables)) for host in hosts)
         # with --local, one folder holds the whole run
         if local:
             hosts = tuple(replace(host, workdir=str(self.runs_dir / run / NODE)) for host in hosts)

@@ -22,6 +22,7 @@ from remote.plan import placeholders
 from remote.plan.main_program import NO_PYTHON, PYTHONS, find_main_program
 from remote.plan.placeholders import Placeholder, Values
 from remote.plan.python_line import python_line
+from remote.plan.variables import HIDDEN, is_secret
 from training.agent.layout import LAST, NODE, UPLOADS, run_folder
 from training.job import Job, JobError
 from training.mistake import Mistake, MistakeError
@@ -58,6 +59,9 @@ class Script:
     none."""
     rules: tuple[Rule, ...] = ()
     """Read its output."""
+    variables: tuple[tuple[str, str], ...] = ()
+    """Those that are typed before it, as in `LR=0.1 train.py`. The hosts of a plan have them, too,
+    in their `env`, which sets them."""
 
     def argv(self, python: str, values: Values) -> tuple[str, ...]:
         """Return what to execute for a rank, as torchrun would: `-m MODULE` and a file of Python
@@ -83,9 +87,23 @@ class Script:
         program_name = program_name.removesuffix(".py").removesuffix(".sh")
         return re.sub(r"[^A-Za-z0-9_]+", "-", program_name).strip("-")[:24] or "script"
 
+    @property
+    def typed_words(self) -> tuple[str, ...]:
+        """Return the variables, the script and its arguments, as a person would type them."""
+        return (*(f"{name}={value}" for name, value in self.variables), *self.words)
+
     def command_line(self) -> str:
-        """Return the script and its arguments, as a person would type them."""
-        return shlex.join(self.words)
+        """Return the same in one line."""
+        return shlex.join(self.typed_words)
+
+    @property
+    def description(self) -> str:
+        """Return the same without the values of secrets."""
+        shown_variables = (
+            f"{name}={HIDDEN if is_secret(name) else shlex.quote(value)}"
+            for name, value in self.variables
+        )
+        return " ".join((*shown_variables, shlex.join(self.words)))
 
 
 class Slot(Struct, frozen=True):
@@ -354,7 +372,7 @@ def what(work: Job | Script) -> str:
     script."""
     if isinstance(work, Job):
         return f"{work.sync}, {work.model} on {work.dataset}"
-    return work.command_line()
+    return work.description
 
 
 def new_run(work: Job | Script, now: datetime) -> str:

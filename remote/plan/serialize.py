@@ -55,9 +55,11 @@ def dump(plan: Plan) -> str:
         del host["hosts_file"]
     # These say how this plan was made or read, not what it is.
     del plan_data["rules_left_out"], plan_data["fixed_place"], plan_data["imports_torch"]
-    # Plans without a name stay byte for byte what they were before there were names.
+    # Plans without these stay byte for byte what they were before there were any.
     if not plan.label:
         del plan_data["label"]
+    if plan.script and not plan.script.variables:
+        del plan_data["work"][work_kind]["variables"]
     return json.dumps(plan_data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 

@@ -17,6 +17,11 @@ _SECRET_NAME = re.compile(
 )
 
 
+def is_secret(name: str) -> bool:
+    """Return True if the name of a variable says that its value is a secret."""
+    return _SECRET_NAME.fullmatch(name) is not None
+
+
 def describe_variables(variables_of_hosts: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """Return the variables as settings by name, each with its different values in the order of the
     hosts. A name that no hosts file can give is left out."""
@@ -25,6 +30,6 @@ def describe_variables(variables_of_hosts: Sequence[Mapping[str, str]]) -> dict[
         if not name.isidentifier():
             continue
         values = (variables.get(name, UNKNOWN) or EMPTY for variables in variables_of_hosts)
-        is_secret = _SECRET_NAME.fullmatch(name)
-        settings[VARIABLE + name] = HIDDEN if is_secret else ", ".join(dict.fromkeys(values))
+        value_text = ", ".join(dict.fromkeys(values))
+        settings[VARIABLE + name] = HIDDEN if is_secret(name) else value_text
     return settings

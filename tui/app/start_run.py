@@ -55,7 +55,7 @@ def check(command: RunCommand, mistakes: Mistakes) -> None:
     with mistakes.noting("--local", "--slots"):
         check_host_flags(hosts, upload)
     with mistakes.noting():
-        make_script(words, command.script, command.job)
+        make_script(command.line, command.script, command.job)
     if not words:
         with mistakes.noting():
             check_job(command.job)
@@ -75,7 +75,7 @@ def start(command: RunCommand) -> int:
     flags = command.run
     hosts = apply_to_host_flags(command.line, command.hosts)
     policy = apply_to_policy_flags(command.line, command.policy)
-    script = make_script(command.line.words, command.script, command.job)
+    script = make_script(command.line, command.script, command.job)
     starts_at_once = not flags.form and bool(script or command.job)
     asks = not (flags.as_lines or flags.dry_run or starts_at_once) and front.is_on_terminal()
     is_bare = asks and hosts == HostFlags() and not flags.upload

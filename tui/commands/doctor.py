@@ -108,7 +108,7 @@ def doctor(
         selection = select_hosts(named_hosts, upload)
         is_local = is_here(selection.cluster.hosts)
         hosts = apply_to_hosts(script_line, with_cwd(selection.hosts, cwd), local=is_local)
-        checked_script = make_script(script_line.words, ScriptFlags(cwd), job)
+        checked_script = make_script(script_line, ScriptFlags(cwd), job)
         checked_work = checked_script or resume.job_of(job, runs_dir, is_local)
         with open_transports(selection) as transports:
             launcher = Launcher(transports, runs_dir.absolute())

@@ -378,6 +378,10 @@ def _compare_loss(compared: Sequence[ComparedRun], places: Sequence[int]) -> Adv
     programs = {find_main_program(script).name if script else "" for script in scripts}
     if not are_known or is_tested or len(programs) > 1 or not _have_same_data(compared):
         return None
+    last_steps = {int(compared[place].run.steps.step.max(initial=0)) for place in places}
+    is_chance = len(compared) == 2 and compared[1].is_repetition
+    if is_chance or len(last_steps) > 1:
+        return None
     best, second, *_ = sorted(losses, key=losses.__getitem__)
     if 1 - losses[best] / losses[second] < CLEAR_CHANGE:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +14,7 @@ from remote.plan.plan import PlanError, Script
 from training.job import flags_of
 from training.mistake import Mistake
 from tui.flags.common import SCRIPT
+from tui.flags.torchrun import ScriptLine
 
 
 @Parameter(name="*", group=SCRIPT)
@@ -69,9 +70,10 @@ class ScriptFlags:
 
 
 def make_script(
-    words: Sequence[str], flags: ScriptFlags, job_settings: Mapping[str, Any]
+    line: ScriptLine, flags: ScriptFlags, job_settings: Mapping[str, Any]
 ) -> Script | None:
     """Make the script of a command line, None if it names none. Raises: PlanError."""
+    words = line.words
     if not words:
         _refuse_script_flags(flags)
         return None
@@ -94,7 +96,10 @@ def make_script(
         if not (pattern.strip() and pattern.isprintable()):
             pattern_hint = "give the path of a file, or a pattern such as '**/metrics.csv'"
             raise PlanError(Mistake("--follow", hint=pattern_hint))
-    return Script(tuple(words), flags.watch, flags.follow, flags.results, flags.before.strip())
+    return Script(
+        *(words, flags.watch, flags.follow, flags.results, flags.before.strip()),
+        variables=line.variables,
+    )
 
 
 def _refuse_script_flags(flags: ScriptFlags) -> None:

@@ -104,6 +104,13 @@ class ScriptLine:
     typed: tuple[str, ...] = ()
     """All words of the command line of rankboard in which it stands."""
 
+    @property
+    def variables(self) -> tuple[tuple[str, str], ...]:
+        """Return the variables that are for the program."""
+        return tuple(
+            (name, value) for name, value in self.env if name not in PLACE and name not in PET
+        )
+
 
 def find_flag(word: str) -> str:
     """Return the flag of torchrun that a word names; "" if it names none."""
@@ -321,15 +328,12 @@ def apply_to_hosts(line: ScriptLine, cluster: Cluster, *, local: bool) -> Cluste
     ignored. Raises: UsageError."""
     flags = line.flags
     _check_flags(line, cluster, local)
-    variables = [
-        (variable_name, value)
-        for variable_name, value in line.env
-        if variable_name not in PLACE and variable_name not in PET
-    ]
     # torchrun would set these variables for each rank.
-    for flag, variable_name in (("--role", "ROLE_NAME"), ("--rdzv-id", "TORCHELASTIC_RUN_ID")):
-        if flag in flags:
-            variables.append((variable_name, flags[flag]))
+    variables = [
+        (variable_name, flags[flag])
+        for flag, variable_name in (("--role", "ROLE_NAME"), ("--rdzv-id", "TORCHELASTIC_RUN_ID"))
+        if flag in flags
+    ]
     hosts = [replace(host, env=(*host.env, *variables)) for host in cluster.hosts]
     ranks_text = "" if local else flags.get("--nproc-per-node", "")
     if ranks_text in ("auto", "gpu", "cpu", "xpu"):

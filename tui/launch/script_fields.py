@@ -79,8 +79,8 @@ def parse_script(get_text: Callable[[str], str]) -> Script:
     if other_flags:
         hint = "leave flags of torchrun out here"
         raise PlanError(Mistake("--program", problem=min(other_flags), hint=hint))
-    if line.env:
-        hint = "write variables in env of hosts.toml"
+    if line.env != line.variables:
+        hint = "leave out variables of a rank's place"
         raise PlanError(Mistake("--program", problem=line.env[0][0], hint=hint))
     flags = ScriptFlags(
         watch=get_text(WATCH) == ON,
@@ -88,7 +88,7 @@ def parse_script(get_text: Callable[[str], str]) -> Script:
         follow=tuple(_split("--follow", get_text(FOLLOW))),
         results=tuple(_split("--fetch", get_text(FETCH))),
     )
-    script = make_script(line.words, flags, {})
+    script = make_script(line, flags, {})
     assert script  # there are words
     return script
 
@@ -117,7 +117,7 @@ def format_script_arguments(script: Script, cwd: str) -> list[str]:
         arguments += ["--follow", pattern]
     for pattern in script.fetch:
         arguments += ["--fetch", pattern]
-    return [*arguments, "--", *script.words]
+    return [*arguments, "--", *script.typed_words]
 
 
 def _split(flag: str, text: str) -> list[str]:

@@ -156,8 +156,10 @@ PASTED = "torchrun --nnodes 2 --nproc-per-node 2 --node-rank 0 --master-addr nod
 def test_of_a_line_of_torchrun_one_note_says_what_is_ignored(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    made = apply_to_hosts(line(f"RANK=3 A=b {PASTED}"), LAB, local=False)
-    assert [(one.slots, one.env) for one in made.hosts] == [(2, (("A", "b"),))] * 2
+    pasted = line(f"RANK=3 A=b {PASTED}")
+    assert pasted.variables == (("A", "b"),)
+    made = apply_to_hosts(pasted, LAB, local=False)
+    assert [(one.slots, one.env) for one in made.hosts] == [(2, ())] * 2
     (note,) = capsys.readouterr().err.splitlines()
     assert note.startswith("rankboard: ignored: --node-rank 0, --master-addr node0: rankboard")
     assert "; --log-dir x: every rank's output" in note
@@ -176,7 +178,7 @@ def test_without_torchrun_all_flags_that_mean_nothing_are_named_at_once() -> Non
 def test_variables_before_the_program() -> None:
     made = line("OMP_NUM_THREADS=1 PET_NPROC_PER_NODE=3 torchrun a.py b=c")
     assert (made.words, made.flags) == (("a.py", "b=c"), {"--nproc-per-node": "3"})
-    assert apply_to_hosts(made, LAB, local=False).hosts[0].env == (("OMP_NUM_THREADS", "1"),)
+    assert made.variables == (("OMP_NUM_THREADS", "1"),)
     wrapped = line("A=b env C=d PET_NPROC_PER_NODE=3 torchrun a.py")
     assert wrapped.env == (("A", "b"), ("C", "d"), ("PET_NPROC_PER_NODE", "3"))
     assert wrapped.flags == {"--nproc-per-node": "3"}

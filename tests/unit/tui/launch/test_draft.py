@@ -376,7 +376,7 @@ def test_the_command_line_of_a_program_is_understood_as_the_same(
     heard = []
 
     def hear(command: RunCommand) -> int:
-        script = make_script(command.line.words, command.script, command.job)
+        script = make_script(command.line, command.script, command.job)
         heard.append((script, command.script.cwd))
         return 0
 

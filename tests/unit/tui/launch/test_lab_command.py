@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from remote.lab.spec import parse
+from remote.plan.plan import Script
 from tests.kit.histories import History, plan
 from training.wire.host_events import Hello, HostSample
 from tui.launch.command_line import find_lab_options, format_run_command
@@ -40,6 +41,12 @@ def test_hosts_without_limits_have_none_in_the_command() -> None:
     assert "--cpus" not in command_of(in_lab((8.0, 8.0)))
     elsewhere = History(plan(2)).training(3)
     assert "--link" not in command_of(elsewhere)
+
+
+def test_variables_before_a_script_stay_before_it() -> None:
+    variables = (("LR", "0.5"), ("NAME", "a b"))
+    of = replace(plan(2), work=Script(("train.py",), variables=variables))
+    assert command_of(History(of)).endswith(" -- LR=0.5 'NAME=a b' train.py")
 
 
 def test_hosts_of_a_file_that_are_this_machine_are_not_written_as_ranks_of_it() -> None:
