@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 from msgspec import structs
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -91,6 +92,7 @@ class CompareScreen(Screen[None]):
     CompareScreen .chart { width: 1fr; height: 1fr; }
     CompareScreen #second { display: none; margin: 0 0 0 1; }
     CompareScreen.-wide #second { display: block; }
+    CompareScreen.-wide #second.-empty { display: none; }
     CompareScreen #facts {
         height: auto; max-height: 45%; padding: 0 1; scrollbar-size-vertical: 1;
     }
@@ -196,6 +198,8 @@ class CompareScreen(Screen[None]):
         pane.border_title = f" {title} "
         if not self._compared:
             return
+        has_values = any(np.isfinite(curve.mean).any() for curve in curves)
+        pane.set_class(name == "second" and not has_values, "-empty")
         marked = MarkedCurves(curves)
         goal = self._compared[0].goal
         if measure is TEST_ACCURACY:

@@ -23,7 +23,10 @@ MBIT = 1e6 / 8
 PERCENT_TOP = 105.0
 HOST_HEAD = ("host", "cell", "CPU, mean", "CPU, most", "memory, most", "of", "sent", "received")
 GPU_HEAD = ("GPU of", "cell", "use, mean", "use, most", "memory, most", "of", "clock, mean")
-NOTE = "From the first step on; sent and received: network bytes in all, loopback aside."
+NOTE = (
+    "CPU and memory: from the first step on. Sent and received: network bytes of the whole run, "
+    "loopback aside."
+)
 NO_SAMPLE = " A host without values has no sample: there is one a second."
 SHORT_TRAINING = 2.0
 """Seconds of training in which there may be no sample, as there is one a second."""

@@ -310,3 +310,10 @@ def test_hosts_are_selected_again_by_their_file_or_as_ranks_of_this_machine() ->
     assert plan(*two).selection_option == " --local 6 --slots 3"
     listed = [replace(own, name=f"node{number}") for number in (1, 2)]
     assert plan(*listed).selection_option == "", "a hosts file lists this machine"
+
+
+def test_what_a_script_is_called_has_no_secrets() -> None:
+    variables = (("LR", "0.1"), ("NAME", "a b"), ("HF_TOKEN", "abc"))
+    script = Script(("train.py", "x y"), variables=variables)
+    assert script.description == "LR=0.1 NAME='a b' HF_TOKEN=(hidden) train.py 'x y'"
+    assert script.command_line() == "LR=0.1 'NAME=a b' HF_TOKEN=abc train.py 'x y'"

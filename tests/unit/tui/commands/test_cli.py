@@ -145,6 +145,12 @@ def test_zero_is_a_mistake(words: tuple[str, ...], message: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"rankboard: {message}\n")
 
 
+def test_variables_before_a_script_are_set_for_every_rank() -> None:
+    done = call("--dry-run", "--local", "2", "--", "LR=0.1", "train.py")
+    rank_lines = [line for line in done.stdout.splitlines() if line.startswith("  rank ")]
+    assert ["LR=0.1" in line.split() for line in rank_lines] == [True, True]
+
+
 def test_a_dry_run_as_json() -> None:
     done = call("--dry-run", "--json", "--local", "2", "--steps", "3")
     plan = serialize.parse(done.stdout)

@@ -21,9 +21,10 @@ from remote.record.read import load_plan
 from remote.record.watch import WatchedRun
 from tests.kit.acted import until
 from tests.kit.commands import Done, run
-from tests.kit.histories import History, plan
+from tests.kit.histories import History, plan, said
 from tests.kit.looks import screen_text
 from tests.kit.recorded import recorded
+from tests.kit.scripts import ended, script, started
 from training.job import Job
 from training.wire.rank_events import Evaluated, StepFinished
 from tui.app.compare_app import CompareApp
@@ -153,6 +154,21 @@ async def test_a_wide_screen_has_a_second_chart(
         await shown(pilot, "training loss by training time")
         assert screen_text(app).count(" by training time") == titles
         assert ("test accuracy (%) by training time" in screen_text(app)) == (titles == 2)
+
+
+async def test_a_chart_without_values_leaves_its_room_to_the_other(tmp_path: Path) -> None:
+    folders = []
+    for name in "ab":
+        made = started(replace(script(1, 2), run=name))
+        for step in range(1, 31):
+            made.now += 0.1
+            for rank in (0, 1):
+                made.say(0, said(rank, f"step={step} loss={2 / step:g}", "stdout"))
+        folders.append(recorded(tmp_path / "runs", ended(made).session(SessionClosed())))
+    app = CompareApp(folders)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await shown(pilot, "time per step")
+        assert screen_text(app).count(" by training time") == 1
 
 
 async def test_a_more_accurate_run_is_to_be_taken_though_it_is_slower(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from remote.cluster.hosts import LOCAL, Cluster, Host, select, with_slots
+from remote.plan import serialize
 from remote.plan.plan import OnStall, Policy, Script
 from remote.record import index
 from tests.kit.acted import cluster, make_plan
@@ -334,12 +335,22 @@ def test_a_program_takes_the_place_of_the_settings() -> None:
     assert ready(form).work == Job()
 
 
+def test_variables_before_a_program_are_recorded() -> None:
+    form = draft()
+    form.set_text(script_fields.WORDS, "LR=0.1 NAME='a b' train.py")
+    found = ready(form)
+    variables = (("LR", "0.1"), ("NAME", "a b"))
+    assert found.work == Script(("train.py",), variables=variables)
+    assert serialize.parse(serialize.dump(found.plan)).work == found.work
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
         (script_fields.WORDS, "train.py 'a", "no closing quotation: close the quotes"),
         (script_fields.WORDS, "torchrun --nnodes 2 a.py", "--nnodes: leave flags of torchrun out"),
         (script_fields.WORDS, "accelerate launch x.py", "accelerate starts ranks itself"),
+        (script_fields.WORDS, "RANK=0 train.py", "leave out variables of a rank's place"),
         (script_fields.FETCH, "/etc/*", "write a pattern below the folder"),
     ],
 )
@@ -356,6 +367,7 @@ def test_a_mistake_in_a_program_is_shown_beside_it(name: str, text: str, message
     "script",
     [
         Script(("train.py", "--lr", "0.1")),
+        Script(("train.py",), variables=(("LR", "0.1"), ("NAME", "a b"))),
         Script(
             ("-m", "pkg", "a b"),
             watch=False,
