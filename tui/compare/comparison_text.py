@@ -293,7 +293,14 @@ def metrics_table(compared: Sequence[ComparedRun]) -> list[Row]:
     """Return the metrics that all runs have, one per row below the head."""
     table: list[Row] = [("metric", *RUN_LETTERS[: len(compared)])]
     for name in common_metrics(compared):
-        values = [_format_metric(_script_metrics(run.run)[name]) for run in compared]
+        metrics = [_script_metrics(run.run)[name] for run in compared]
+        values = [_format_metric(metric) for metric in metrics]
+        # Each is of the rank that told it first, which need not be the same one.
+        if len({metric["rank"] for metric in metrics}) > 1:
+            values = [
+                f"{value} (rank {metric['rank']})"
+                for value, metric in zip(values, metrics, strict=True)
+            ]
         # One value of one rank, while the training loss is a mean: two names for two figures.
         table.append((REPORTED_LOSS if name == "loss" else name, *values))
     return table

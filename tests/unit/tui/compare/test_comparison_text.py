@@ -240,16 +240,21 @@ def test_what_more_nodes_cannot_bring_gets_no_verdict(run: Run, tmp_path: Path) 
     assert told["against_first"]["doubt"]["fewer"]["name"] == "one"
 
 
-def test_metrics_that_all_runs_have_are_compared(run: Run, tmp_path: Path) -> None:
-    for name, more in (("a", "kl=0.5"), ("b", "kl=0.25 reward=3.0")):
+@pytest.mark.parametrize(("rank", "whose"), [(0, ("", "")), (1, (" (rank 0)", " (rank 1)"))])
+def test_metrics_that_all_runs_have_are_compared(
+    run: Run, tmp_path: Path, rank: int, whose: tuple[str, str]
+) -> None:
+    for name, of_rank, more in (("a", 0, "kl=0.5"), ("b", rank, "kl=0.25 reward=3.0")):
         history = started(replace(script(), run=name))
         for step in (1, 2):
-            history.rank(0, said(0, f"step={step} loss=0.5 {more}", "stdout"))
+            history.say(0, said(of_rank, f"step={step} loss=0.5 {more}", "stdout"))
         recorded(tmp_path / "runs", ended(history).session(SessionClosed()))
     found = run(compare, runs=["a", "b"]).stdout
     lines = found.split("metrics of all runs")[1].splitlines()
     assert lines[1].split() == ["metric", "A", "B"]
-    assert " ".join(lines[2].split()) == "kl 0.500, 0.500 to 0.500 0.250, 0.250 to 0.250"
+    first, second = whose
+    expected = f"kl 0.500, 0.500 to 0.500{first} 0.250, 0.250 to 0.250{second}"
+    assert " ".join(lines[2].split()) == expected
     assert "reward" not in found
     assert "0 B" not in found  # what a script sends is not known
     told = json.loads(run(compare, runs=["a", "b"], json=True).stdout)
