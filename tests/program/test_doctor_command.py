@@ -603,6 +603,14 @@ def test_advice_stands_above_the_command_that_leaves_a_host_out() -> None:
     assert with_exclusion == [*without, "  ▶ rankboard doctor --exclude node2"]
 
 
+def test_a_lack_of_torch_comes_before_other_warnings() -> None:
+    state = history(2)
+    for check in ("address", "torch", "disk"):
+        state.session(CheckFinished(0, check, "warning", "it is so", same=(0, 1)))
+    found = [check.check for check in checks.list_problems(state.closed())]
+    assert found == ["torch", "address", "disk"]
+
+
 def test_hosts_that_all_fail_a_check_cannot_be_left_out() -> None:
     state = history(3)
     for host in range(3):

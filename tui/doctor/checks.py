@@ -26,6 +26,8 @@ from tui.kit import palette
 GAP_WIDTH = 2
 SIGNS = {OK: "good", WARNING: "slow", FAILED: "bad", "": "rest"}
 """The sign (see `palette`) of each outcome, and of a check that was not made."""
+VITAL = "torch"
+"""The check whose problems come first: a script without the torch that it imports will fail."""
 PROBLEMS = (FAILED, WARNING)
 WORST_FIRST = (*PROBLEMS, "", OK)
 MOST_FINDINGS = 3
@@ -184,11 +186,14 @@ def have_ended(state: RunState) -> bool:
 
 def list_problems(state: RunState) -> list[CheckFinished]:
     """Return failures, then warnings, by host and check; the same of several hosts once. What is
-    found of all hosts alike comes behind what is found of some."""
+    found of all hosts alike comes behind what is found of some, but for what is vital."""
     told = [check for check in _sort_checks(state) if is_told(check) and check.outcome in PROBLEMS]
-    return sorted(
-        told, key=lambda check: (PROBLEMS.index(check.outcome), not is_of_some(state, check))
-    )
+
+    def rank_problem(check: CheckFinished) -> tuple[int, bool, bool]:
+        is_vital = check.check == VITAL
+        return PROBLEMS.index(check.outcome), not is_vital, not is_of_some(state, check)
+
+    return sorted(told, key=rank_problem)
 
 
 def is_of_some(state: RunState, check: CheckFinished) -> bool:
