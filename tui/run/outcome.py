@@ -52,6 +52,7 @@ WITHOUT_CHECKPOINT = (
     "no checkpoint was saved, so it can only start anew; with --checkpoint-every epoch, "
     "--max-restarts 1 goes on after such a failure"
 )
+"""What is said of a failed job that cannot go on."""
 
 NAMES = ("host", "rank")
 """The columns of the table of results that say what a row is of."""
