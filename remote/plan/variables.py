@@ -12,6 +12,7 @@ VARIABLE = "$"
 HIDDEN = "(hidden)"
 """The value of a variable whose name says that it is a secret."""
 EMPTY = '""'
+"""How a value without characters is shown."""
 _SECRET_NAME = re.compile(
     r"(?:.*_)?(?:(?:API)?KEY|TOKEN|SECRET|PASS(?:WORD|WD)?|CREDENTIALS?)(?:_.*)?", re.IGNORECASE
 )

@@ -79,9 +79,9 @@ def parse_script(get_text: Callable[[str], str]) -> Script:
     if other_flags:
         hint = "leave flags of torchrun out here"
         raise PlanError(Mistake("--program", problem=min(other_flags), hint=hint))
-    if line.env != line.variables:
+    for name, _ in set(line.env).difference(line.variables):
         hint = "leave out variables of a rank's place"
-        raise PlanError(Mistake("--program", problem=line.env[0][0], hint=hint))
+        raise PlanError(Mistake("--program", problem=name, hint=hint))
     flags = ScriptFlags(
         watch=get_text(WATCH) == ON,
         before=get_text(BEFORE),
