@@ -230,6 +230,7 @@ def _call(folder: str, module: str, worlds: list[str]) -> int:
 
     def run() -> int:
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "Guards may run slower on Python 3.13.0")
         os.environ.update(GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1")
         return rank_calls.main(Path(folder), module, worlds)
 

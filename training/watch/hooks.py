@@ -42,6 +42,7 @@ FUNCTIONS = {
     ),
 }
 """Functions by their module, with the methods of `Hooks` to call before and after each."""
+PROCESSES = "multiprocessing.process"
 GROUPS = "torch.distributed.distributed_c10d"
 REMOTE = "torch.distributed.rpc"
 LEADER_PATIENCE = 16
@@ -86,6 +87,7 @@ class Hooks:
         self._backward_count = self._backwards_at_step = 0
         self._leading_optimizer = LeadingOptimizer()
         self._joining_hook_by_module: dict[str, Callable[[ModuleType], None]] = {
+            PROCESSES: self._hook_processes,
             GROUPS: self._hook_groups,
             REMOTE: self._hook_remote_groups,
         }
@@ -128,6 +130,14 @@ class Hooks:
         """Report the last steps and collectives, as the program ends."""
         self._make_safe(self._steps.report)()
         self._make_safe(self._exchange.report)()
+
+    # Processes
+
+    def _hook_processes(self, module: ModuleType) -> None:
+        """See what a process of multiprocessing raises. From Python 3.13 on, `_end_process` is
+        called when that is forgotten."""
+        note_error = self._make_safe(lambda _: self._report.note_error(), also_silent=True)
+        inject(vars(module)["BaseProcess"].run, None, note_error)
 
     # Process groups
 

@@ -70,6 +70,7 @@ class WatchReport:
         self._rank = program.number
         self._worker_place: tuple[int, int] | None = None
         self._has_left = False
+        self._error: BaseException | None = None
         self._waiting_bytes = b""
         self._has_failed = False
         self.on = os.getpid() == int(owner)
@@ -119,10 +120,14 @@ class WatchReport:
         self._queue_text(f"@rankboard {json.dumps(message)}\n")
         self._write_waiting()
 
+    def note_error(self) -> None:
+        """Keep what is being raised: the process ends by it."""
+        self._error = sys.exc_info()[1]
+
     def _tell_end(self) -> None:
         """Say that this worker ends, and what it has raised, once."""
         self._has_left = True
-        error = sys.exc_info()[1] or getattr(sys, "last_value", None)
+        error = sys.exc_info()[1] or getattr(sys, "last_value", None) or self._error
         if isinstance(error, SystemExit):
             error = error.__context__ if error.code else None
         lines = traceback.format_exception(type(error), error, error.__traceback__) if error else []
