@@ -72,6 +72,8 @@ class StepTable:
 
     def without(self, names: Collection[str]) -> StepTable:
         """Return the same steps with columns of NaN, as what they have is not known."""
+        if not names:
+            return self
         unknown = np.full(len(self), np.nan)
         return replace(self, **dict.fromkeys(names, unknown))
 
