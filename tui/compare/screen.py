@@ -274,7 +274,9 @@ class CompareScreen(Screen[None]):
         """Return what helps next."""
         best = self._best_place()
         letter = RUN_LETTERS[best]
-        repeat_text = f"repeat {letter} with another seed"
+        repeat_text = f"repeat {letter}"
+        if self._compared[best].run.job:  # the seed of a script is its own
+            repeat_text += " with another seed"
         if not self._opens_runs:
             repeat_text = f"copy the command to {repeat_text}"
         texts = {

@@ -169,6 +169,7 @@ async def test_a_chart_without_values_leaves_its_room_to_the_other(tmp_path: Pat
     async with app.run_test(size=(120, 40)) as pilot:
         await shown(pilot, "time per step")
         assert screen_text(app).count(" by training time") == 1
+        assert "another seed" not in screen_text(app), "a script has a seed of its own"
 
 
 async def test_a_more_accurate_run_is_to_be_taken_though_it_is_slower(tmp_path: Path) -> None:
